@@ -36,9 +36,10 @@ SPREAD_RUNS = 4
 # By chance, two means differ by more than this many standard errors three times in a thousand.
 STANDARD_ERRORS = 3
 
-MAX_COST_RATIO = 2.5
+MAX_COST_RATIO = 1.8
 MAX_ROUND_TRIPS = 3.0
-MAX_BYTES_PER_URL = 60.0
+MAX_BYTES_PER_PENDING_URL = 200.0
+MAX_BYTES_PER_SEEN_URL = 40.0
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,9 @@ def main() -> None:
         unpack(site)
         with serve(site.directory(), SCRATCH / "server", keep_log=True) as server:
             compare(site, server, arguments.rounds, verdicts)
+    verdicts.extend(memory())
     print("\nTargets")
     print("\n".join(verdicts))
-    print(memory())
 
 
 def compare(site: Site, server: Server, rounds: int, verdicts: list[str]) -> None:
@@ -237,16 +238,17 @@ def wait_for(child: subprocess.Popen, start: float) -> float:
         time.sleep(0.01)
 
 
-def memory() -> str:
-    """Measures the memory of the seen set on Redis."""
+def memory() -> list[str]:
+    """Measures the memory of pending and completed URLs on Redis."""
     with redis() as server:
         program = CRAWLER.parent / "examples/redis_seen_set"
         urls = 200_000
         output = subprocess.run([program, server.url, str(urls)], check=True, capture_output=True, text=True).stdout
         print("\nMemory of Redis per URL")
         print(output.rstrip())
-        seen = float(next(line for line in output.splitlines() if "seen" in line).split()[0])
-    return verdict("bytes of Redis per seen URL", seen, MAX_BYTES_PER_URL)
+    bytes_of = {kind: float(line.split()[0]) for line in output.splitlines() for kind in ["pending", "seen"] if kind in line}
+    return [verdict("bytes of Redis per pending URL", bytes_of["pending"], MAX_BYTES_PER_PENDING_URL),
+            verdict("bytes of Redis per seen URL", bytes_of["seen"], MAX_BYTES_PER_SEEN_URL)]
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ use crawler::internal::backend::durable::{self, OpenState, RecordedSettings, Sta
 use crawler::internal::backend::local::{BackendConfig, HostLimits, LocalBackend};
 use crawler::internal::backend::{Backend, BackendError, Completion, DiscoveredUrl, WorkerId};
 use crawler::internal::outcome::Outcome;
-use crawler::internal::prioritizer::{Candidate, DepthPopularity, PriorityQueues, Random, draw};
+use crawler::internal::prioritizer::{Candidate, DepthPopularity, PriorityQueues};
 use crawler::internal::similarity::Threshold;
 use tokio::task::JoinSet;
 
@@ -90,11 +90,10 @@ fn open(state: &str) -> Result<OpenState, crawler::Error> {
 
 async fn fill<R: Backend>(backend: R, what: &str, urls: u64) -> Result<(), AnyError> {
     let backend = Arc::new(backend);
-    let mut random = Random::seeded(1);
     // Warm up: what every round allocates is not counted as memory of the URLs.
-    add(&backend, urls..urls + URLS_PER_ROUND, &mut random, true).await?;
+    add(&backend, urls..urls + URLS_PER_ROUND, true).await?;
     let (empty, started) = (Memory::now()?, Instant::now());
-    add(&backend, 0..urls, &mut random, what == "seen").await?;
+    add(&backend, 0..urls, what == "seen").await?;
     let (full, took) = (Memory::now()?, started.elapsed());
     let snapshot = backend.snapshot().await?;
     let left = if what == "seen" { 0 } else { urls };
@@ -116,19 +115,13 @@ async fn fill<R: Backend>(backend: R, what: &str, urls: u64) -> Result<(), AnyEr
         ("peak", full.peak),
         ("seconds", took.as_secs_f64()),
         ("overflow", snapshot.url_queue.1 as f64),
-        ("parked", snapshot.parked as f64),
     ]);
     io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }
 
-/// Admits URLs, round by round. Each round is prioritized and routed as far as possible, or completed.
-async fn add<R: Backend>(
-    backend: &Arc<R>,
-    mut numbers: Range<u64>,
-    random: &mut Random,
-    complete: bool,
-) -> Result<(), AnyError> {
+/// Admits URLs, round by round. Each round is prioritized as far as possible, or completed.
+async fn add<R: Backend>(backend: &Arc<R>, mut numbers: Range<u64>, complete: bool) -> Result<(), AnyError> {
     while !numbers.is_empty() {
         let mut admissions = JoinSet::new();
         for _ in 0..CONCURRENT_PAGES {
@@ -140,16 +133,16 @@ async fn add<R: Backend>(
         while let Some(admitted) = admissions.join_next().await {
             admitted??;
         }
-        run_frontier(&**backend, random).await?;
+        run_frontier(&**backend).await?;
         if complete {
-            complete_all(backend, random).await?;
+            complete_all(backend).await?;
         }
     }
     Ok(())
 }
 
-/// Runs the prioritizer and the router until neither can do more, so that URLs wait where they would in a crawl.
-async fn run_frontier(backend: &impl Backend, random: &mut Random) -> Result<(), BackendError> {
+/// Runs the prioritizer until it can do no more, so that URLs wait where they would in a crawl.
+async fn run_frontier(backend: &impl Backend) -> Result<(), BackendError> {
     loop {
         let unprioritized = backend.take_unprioritized(MAX_PER_OPERATION, Duration::ZERO).await?;
         let taken = unprioritized.len();
@@ -158,15 +151,14 @@ async fn run_frontier(backend: &impl Backend, random: &mut Random) -> Result<(),
             (task_id, DepthPopularity::priority(&Candidate::from(url)))
         });
         backend.enqueue_prioritized(priorities.collect()).await?;
-        let draws = (0..MAX_PER_OPERATION).map(|_| draw(random)).collect();
-        if backend.route(draws, Duration::ZERO).await? + taken == 0 {
+        if taken == 0 {
             return Ok(());
         }
     }
 }
 
 /// Completes all outstanding URLs with HTTP status 404.
-async fn complete_all<R: Backend>(backend: &Arc<R>, random: &mut Random) -> Result<(), AnyError> {
+async fn complete_all<R: Backend>(backend: &Arc<R>) -> Result<(), AnyError> {
     while backend.outstanding().await? > 0 {
         let mut completions = JoinSet::new();
         for worker in 0..WORKERS {
@@ -187,7 +179,7 @@ async fn complete_all<R: Backend>(backend: &Arc<R>, random: &mut Random) -> Resu
         while let Some(completed) = completions.join_next().await {
             completed??;
         }
-        run_frontier(&**backend, random).await?;
+        run_frontier(&**backend).await?;
     }
     Ok(())
 }

@@ -1,17 +1,22 @@
-//! Measures the memory that queued and completed URLs take in Redis. The Redis server must be empty.
+//! Measures the memory that waiting and completed URLs take on Redis, and how long a frontier takes to take over a crawl
+//! with as many of both. The Redis server must be empty.
 //!
 //! `cargo run --release --example redis_seen_set -- redis://127.0.0.1:PORT/ URLS`
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crawler::internal::backend::local::{BackendConfig, HostLimits};
-use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::redis::{CrawlControl, FrontierProcess, RedisCrawl};
 use crawler::internal::backend::{Backend, Completion, DiscoveredUrl, WorkerId};
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::{Priority, PriorityQueues};
+use tokio::task::JoinHandle;
 
 /// URLs per operation.
 const BATCH: usize = 1_000;
+
+const WORKER: WorkerId = WorkerId(0);
 
 fn url(number: usize) -> String {
     format!("http://www.host{}.test/section{}/page-{number}.html", number % 500, number / 500 % 10)
@@ -23,15 +28,11 @@ fn memory(server: &mut redis::Connection) -> f64 {
     line.unwrap_or("0").trim().parse().unwrap()
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let address = arguments.next().expect("the URL of an empty Redis");
-    let urls: usize = arguments.next().expect("the number of URLs").parse().unwrap();
-    let config = BackendConfig {
+fn config() -> BackendConfig {
+    BackendConfig {
         queue_size: 10_000,
         priority_queues: PriorityQueues::new(10).unwrap(),
-        workers: 1,
+        workers: 0,
         ttl: Duration::from_secs(3600),
         domain_ttl: Duration::from_secs(300),
         keep_depths: false,
@@ -44,34 +45,68 @@ async fn main() {
         max_pages_per_host: u64::MAX,
         max_pages_per_site: u64::MAX,
         hosts: HostLimits::default(),
-    };
-    let mut server = redis::Client::open(address.as_str()).unwrap().get_connection().unwrap();
-    let crawl = RedisCrawl::new(address.parse().unwrap(), "seen");
-    let backend = RedisBackend::open(crawl, config).await.unwrap();
-    let before = memory(&mut server);
-    for first in (0..urls).step_by(BATCH) {
-        let discovered = (first..urls.min(first + BATCH)).map(|number| DiscoveredUrl {
+    }
+}
+
+async fn take_over(control: &CrawlControl) -> (Arc<FrontierProcess>, JoinHandle<()>) {
+    let process = Arc::new(control.take_over().await.unwrap());
+    let running = Arc::clone(&process);
+    let running = tokio::spawn(async move { drop(running.run().await) });
+    (process, running)
+}
+
+async fn admit(process: &FrontierProcess, numbers: std::ops::Range<usize>) {
+    for first in numbers.clone().step_by(BATCH) {
+        let urls = (first..numbers.end.min(first + BATCH)).map(|number| DiscoveredUrl {
             url: url(number),
             depth: 1,
             redirects: 0,
         });
-        backend.admit(discovered.collect()).await.unwrap();
+        process.backend().admit(urls.collect()).await.unwrap();
     }
-    println!("{:8.1} bytes per queued URL", (memory(&mut server) - before) / urls as f64);
-    let mut completed = 0;
-    while completed < urls {
+}
+
+async fn complete(process: &FrontierProcess, count: usize) {
+    let (backend, mut completed) = (process.backend(), 0);
+    while completed < count {
         let unprioritized = backend.take_unprioritized(BATCH, Duration::ZERO).await.unwrap();
-        backend
-            .enqueue_prioritized(unprioritized.iter().map(|url| (url.task_id, Priority::MIDDLE)).collect())
-            .await
-            .unwrap();
-        backend.route(vec![Priority::MIDDLE; BATCH], Duration::ZERO).await.unwrap();
-        let leases = backend.lease(WorkerId(0), BATCH, Duration::ZERO).await.unwrap();
+        let prioritized = unprioritized.iter().map(|url| (url.task_id, Priority::MIDDLE)).collect();
+        backend.enqueue_prioritized(prioritized).await.unwrap();
+        let leases = backend.lease(WORKER, BATCH, Duration::ZERO).await.unwrap();
         completed += leases.len();
-        let not_found = Outcome::HttpStatus { code: 404, retry_after: None };
-        let completions =
-            leases.iter().map(|lease| Completion { outcome: not_found.clone(), ..Completion::new(lease) });
-        backend.complete(completions.collect()).await.unwrap();
+        let outcome = Outcome::HttpStatus { code: 404, retry_after: None };
+        let completion = |lease| Completion { outcome: outcome.clone(), ..Completion::new(lease) };
+        backend.complete(leases.iter().map(completion).collect()).await.unwrap();
     }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let address = arguments.next().expect("the URL of an empty Redis");
+    let urls: usize = arguments.next().expect("the number of URLs").parse().unwrap();
+    let mut server = redis::Client::open(address.as_str()).unwrap().get_connection().unwrap();
+    let place = RedisCrawl::new(address.parse().unwrap(), "seen");
+    let control = CrawlControl::open(place, config()).await.unwrap();
+    let (process, running) = take_over(&control).await;
+    // The frontier leases to workers that it knows.
+    let worker = control.join_as_worker(WORKER, 1).await.unwrap();
+    worker.lease(WORKER, 0, Duration::ZERO).await.unwrap();
+    let before = memory(&mut server);
+    admit(&process, 0..urls).await;
+    println!("{:8.1} bytes per waiting URL", (memory(&mut server) - before) / urls as f64);
+    complete(&process, urls).await;
     println!("{:8.1} bytes per seen URL that is completed", (memory(&mut server) - before) / urls as f64);
+    admit(&process, urls..2 * urls).await;
+    process.flush().await.unwrap();
+    let start = Instant::now();
+    let (next, _) = take_over(&control).await;
+    let elapsed = start.elapsed();
+    running.await.unwrap();
+    let snapshot = next.backend().snapshot().await.unwrap();
+    println!(
+        "{:8.2} s to take over {} waiting and {urls} completed URLs",
+        elapsed.as_secs_f64(),
+        snapshot.outstanding()
+    );
 }

@@ -1,18 +1,19 @@
 //! The trait between the workers and the frontier: the operations that move a URL through the queues of a crawl.
 //!
-//! Every operation is atomic, batched and idempotent, so the same loops run on queues in this process and on queues in
-//! Redis. A URL that was admitted and not completed is *outstanding*, and in exactly one place:
+//! Every operation is atomic, batched and idempotent, so workers use a frontier in their own process and one in another
+//! process in the same way. A URL that was admitted and not completed is *outstanding*, and in exactly one place:
 //!
 //! ```text
-//! admit ─▶ URL queue ─ take_unprioritized ─▶ prioritizer ─ enqueue_prioritized ─▶ priority queues ─ route ─┐
-//!   ▲      + overflow                                                                                      ▼
-//!   └── outlinks ◀── complete ◀── worker ◀── lease ── worker queue (URLs over the domain's limit are parked)
+//! admit ─▶ URL queue ─ take_unprioritized ─▶ prioritizer ─ enqueue_prioritized ─▶ priority queues ─┐
+//!   ▲      + overflow                                                                              │
+//!   └── outlinks ◀── complete ◀── worker ◀── lease, when the URL's host can be asked ◀─────────────┘
 //! ```
 
 pub mod durable;
 pub mod local;
 pub mod redis;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -36,15 +37,15 @@ use crate::url_list::UrlList;
 const BUDGET_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A worker of a crawl. Workers are numbered from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct WorkerId(pub u16);
 
 /// Identifies an outstanding URL, from its admission to its completion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskId(pub u64);
 
 /// A URL to admit, such as a seed: normalized, in scope and not a crawler trap.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscoveredUrl {
     /// The URL.
     pub url: String,
@@ -55,7 +56,7 @@ pub struct DiscoveredUrl {
 }
 
 /// The URLs found on a page, or the target of a redirect: normalized, in scope and not crawler traps.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outlinks {
     /// The URLs, with repetitions.
     pub urls: UrlList,
@@ -65,6 +66,8 @@ pub struct Outlinks {
     pub redirects: u8,
     /// The links of the URLs, in the same order. Empty if the prioritizer does not want them.
     pub source_links: Vec<SourceLink>,
+    /// Number of further links, whose URLs are in the seen set at this or a smaller depth.
+    pub seen: u64,
 }
 
 impl Outlinks {
@@ -75,7 +78,7 @@ impl Outlinks {
 }
 
 /// How many URLs of an [`admit`](Backend::admit) were new.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdmitCounts {
     /// New URLs, which are queued now.
     pub new: u64,
@@ -102,7 +105,7 @@ pub struct UnprioritizedUrl {
 }
 
 /// A URL leased to a worker. The lease ends when the worker completes it, or when the worker is declared dead.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// The task.
     pub task_id: TaskId,
@@ -130,21 +133,12 @@ impl Lease {
 }
 
 /// When the next request to a host is allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostDelay {
     /// The delay between requests to the host.
     pub delay: Duration,
     /// How long to wait, from now, before the next request.
     pub cooldown: Duration,
-}
-
-/// A worker with less load than others, which can take over domains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TransferTarget {
-    /// The worker.
-    pub id: WorkerId,
-    /// Number of URLs in its queue and leased to it.
-    pub load: usize,
 }
 
 /// A domain that its owner hands over to another worker. The owner has no requests or completions of it in flight.
@@ -161,7 +155,7 @@ pub struct DomainTransfer {
 }
 
 /// The result of a domain transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransferResult {
     /// The domain belongs to the new owner, with all leases.
     Moved,
@@ -172,7 +166,7 @@ pub enum TransferResult {
 }
 
 /// Whether a worker may send requests to a host of which it has no URL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostClaim {
     /// It may, after this time: it owns the host's domain now.
     Granted {
@@ -186,7 +180,7 @@ pub enum HostClaim {
 }
 
 /// Whether the budgets allow a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BudgetDecision {
     /// The request may be sent and may read this many body bytes, or its response this many more: at most as many may be
     /// received, and decoded.
@@ -204,7 +198,7 @@ pub enum BudgetDecision {
 }
 
 /// A limit of the whole crawl.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Budget {
     /// Number of pages.
     Pages,
@@ -235,7 +229,7 @@ pub struct Completion {
     /// The domains the page links to, without duplicates.
     pub linked_domains: Vec<Domain>,
     /// Number of links rejected before admission, by reason.
-    pub rejected_links: BTreeMap<&'static str, u64>,
+    pub rejected_links: BTreeMap<Cow<'static, str>, u64>,
     /// What a page adds to each output, by the output's index. The backend stores it until the outputs are
     /// [written](Backend::record_outputs_written).
     pub writes: Vec<(usize, OutputWrite)>,
@@ -263,7 +257,7 @@ impl Completion {
 }
 
 /// The result of [`complete`](Backend::complete).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CompleteResult {
     /// The completion is applied. Pages are numbered 1, 2, 3 … without gaps.
     Applied {
@@ -281,7 +275,7 @@ pub enum CompleteResult {
 }
 
 /// What the content store found out about a page.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ContentMatch {
     /// The page is new, and stored now.
     New,
@@ -324,10 +318,8 @@ pub struct Snapshot {
     pub url_queue: (usize, usize),
     /// URLs in each priority queue.
     pub priority_queues: Vec<usize>,
-    /// URLs in each worker's queue, and leased to the worker.
+    /// Domains of each worker that have URLs, and URLs leased to the worker.
     pub workers: Vec<(usize, usize)>,
-    /// URLs that wait because their domain has reached its limit in the owner's queue.
-    pub parked: usize,
     /// Domains that have an owner.
     pub owned_domains: usize,
     /// Hosts of which URLs wait with a priority, or are leased to a worker.
@@ -423,21 +415,16 @@ pub trait Backend: Send + Sync + 'static {
         std::future::ready(Ok(0))
     }
 
-    /// Whether the backend leases a URL when its host can be asked, and after a failure that may pass lets it wait and
-    /// leases it again. Otherwise the worker queues its leases by host, and repeats requests itself.
-    fn schedules_hosts(&self) -> bool {
-        false
+    /// Waits until no URL is outstanding, or for a short time.
+    fn wait_until_finished(&self, wait: Duration) -> impl BackendFuture<()> {
+        async move {
+            tokio::time::sleep(wait).await;
+            Ok(())
+        }
     }
 
-    /// For each priority drawn, moves one URL from the queue of that priority to the worker that owns the URL's domain.
-    /// If that queue is empty or blocked, takes the next one that is not. A domain without an owner goes to the worker
-    /// with the shortest queue. Returns how many URLs were moved, which is fewer than drawn when all queues are empty
-    /// or all workers are full. Waits up to `wait` for the first one.
-    ///
-    /// A backend that chooses when a worker leases has nothing to move. It waits for the end of the crawl.
-    fn route(&self, draws: Vec<Priority>, wait: Duration) -> impl BackendFuture<usize>;
-
-    /// Leases up to `max` URLs of a worker's queue to it. Waits up to `wait` for the first one.
+    /// Leases up to `max` URLs to a worker: draws a priority queue for each, takes the next domain in it that the worker owns or
+    /// nobody, and of it a host that can be asked. Waits up to `wait` for the first one.
     fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> impl BackendFuture<Vec<Lease>>;
 
     /// Transfers domains to other workers, each as a unit or not at all. The leases end, and all URLs that wait for the

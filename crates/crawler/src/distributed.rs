@@ -4,7 +4,6 @@ pub mod crawl_loss;
 mod failure_detector;
 mod frontier_role;
 mod process_identity;
-mod rebalancer;
 pub mod remote;
 mod worker_role;
 
@@ -19,8 +18,8 @@ use self::crawl_loss::CrawlLossDetector;
 use self::failure_detector::FailureDetector;
 use self::process_identity::{ProcessIdentity, is_surely_dead};
 use crate::backend::local::BackendConfig;
-use crate::backend::redis::{HeartbeatReply, JoinResult, Phase, RedisBackend, RedisCrawl, Role};
-use crate::backend::{Backend, BackendError, Budget, Snapshot, WorkerId};
+use crate::backend::redis::{CrawlControl, CrawlState, JoinResult, Phase, RedisCrawl, Role};
+use crate::backend::{BackendError, Budget, Snapshot, WorkerId};
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::modules::page_pipeline::ModuleFailures;
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, Traffic};
@@ -95,28 +94,29 @@ struct MemberReport {
 const FRONTIER_REPORT: &str = "frontier";
 
 impl MemberReport {
-    /// A report with the Redis traffic of this process, and nothing else.
-    fn with_traffic(backend: &RedisBackend) -> MemberReport {
-        let (round_trips, commands) = backend.traffic();
-        MemberReport { traffic: Traffic { round_trips, commands }, ..MemberReport::default() }
+    /// A report with the Redis traffic of this process, part of which a frontier or worker caused, and nothing else.
+    fn with_traffic(control: &CrawlControl, (round_trips, commands): (u64, u64)) -> MemberReport {
+        let other = control.traffic();
+        let traffic = Traffic { round_trips: round_trips + other.0, commands: commands + other.1 };
+        MemberReport { traffic, ..MemberReport::default() }
     }
 
     /// All reports that members have stored in Redis.
-    async fn all(backend: &RedisBackend) -> Result<Vec<MemberReport>, BackendError> {
-        let reports: BTreeMap<String, String> = backend.reports().await?;
+    async fn all(control: &CrawlControl) -> Result<Vec<MemberReport>, BackendError> {
+        let reports: BTreeMap<String, String> = control.reports().await?;
         Ok(reports.values().filter_map(|report| serde_json::from_str(report).ok()).collect())
     }
 
-    async fn store(&self, backend: &RedisBackend, name: &str) -> Result<(), BackendError> {
+    async fn store(&self, control: &CrawlControl, name: &str) -> Result<(), BackendError> {
         let report = serde_json::to_string(self)
             .map_err(|error| BackendError::redis(StorageErrorKind::Io, error.to_string()))?;
-        backend.report(name, &report).await
+        control.report(name, &report).await
     }
 }
 
 /// This process as a member of the crawl.
 struct Membership {
-    backend: Arc<RedisBackend>,
+    control: Arc<CrawlControl>,
     role: Role,
     identity: ProcessIdentity,
     /// When it joined, by Redis's clock.
@@ -126,24 +126,22 @@ struct Membership {
 }
 
 impl Membership {
-    /// Joins in a role as soon as it is free, unless the crawl ends or the process is stopped first. Returns
-    /// whether it takes over from a dead process, which may have left URLs.
+    /// Joins in a role as soon as it is free, unless the crawl ends or the process is stopped first.
     async fn join(
-        backend: Arc<RedisBackend>,
+        control: Arc<CrawlControl>,
         wanted: Option<Role>,
         crawler: &Crawler,
         shared: &SharedCrawl,
-    ) -> Result<Result<(Membership, bool), RoleExit>, BackendError> {
+    ) -> Result<Result<Membership, RoleExit>, BackendError> {
         let identity = ProcessIdentity::new();
         let (mut failures, mut dead, mut is_announced) =
             (FailureDetector::new(shared.dead_after), None, false);
         let mut loss = CrawlLossDetector::new(shared);
         loop {
             let ProcessIdentity { token, location } = &identity;
-            let joined = backend.join(wanted, token, location, dead.as_ref()).await?;
-            let (role, joined_at, is_takeover) = match joined {
-                JoinResult::New(role, joined_at) => (role, joined_at, false),
-                JoinResult::TookOver(role, joined_at) => (role, joined_at, true),
+            let joined = control.join(wanted, token, location, dead.as_ref()).await?;
+            let (role, joined_at) = match joined {
+                JoinResult::Joined(role, joined_at) => (role, joined_at),
                 JoinResult::Taken(member) => {
                     if is_surely_dead(&member.token) || failures.is_dead(&member) {
                         dead = Some(member);
@@ -159,13 +157,13 @@ impl Membership {
                         () = crawler.stop.stop_requested() => return Ok(Err(RoleExit::Stopped)),
                         () = sleep(POLL_INTERVAL) => {}
                     }
-                    let phase = backend.members().await?.1.phase;
+                    let phase = control.members().await?.1.phase;
                     if loss.is_final(&phase) {
                         (shared.notice)(&loss.message(&phase));
                         return Ok(Err(RoleExit::Gone));
                     }
                     match phase {
-                        Phase::Ended(end) if backend.result().await?.is_some() => {
+                        Phase::Ended(end) if control.result().await?.is_some() => {
                             return Ok(Err(RoleExit::CrawlEnded(end_of(&end))));
                         }
                         _ => continue,
@@ -173,8 +171,7 @@ impl Membership {
                 }
             };
             let (dead_after, last_heartbeat) = (shared.dead_after, Instant::now());
-            let membership = Membership { backend, role, identity, joined_at, dead_after, last_heartbeat };
-            return Ok(Ok((membership, is_takeover)));
+            return Ok(Ok(Membership { control, role, identity, joined_at, dead_after, last_heartbeat }));
         }
     }
 
@@ -182,35 +179,29 @@ impl Membership {
         (self.dead_after / HEARTBEATS_PER_TIMEOUT).min(MAX_HEARTBEAT_INTERVAL)
     }
 
-    /// Sends a heartbeat. A worker that accepts URLs reports the number of domains it has leases of.
-    async fn heartbeat(&mut self, domains: Option<usize>) -> Result<HeartbeatReply, BackendError> {
+    /// Sends a heartbeat. Returns whether the process still is a member, and the state of the crawl.
+    async fn heartbeat(&mut self) -> Result<(bool, CrawlState), BackendError> {
         let now = Instant::now();
         // A Redis outage, in which no process can work, does not count as crawl time.
         let since_last = now.duration_since(self.last_heartbeat).min(4 * self.heartbeat_interval());
         self.last_heartbeat = now;
         let elapsed = if self.role == Role::Frontier { since_last } else { Duration::ZERO };
-        self.backend.heartbeat(self.role, &self.identity.token, elapsed, domains).await
+        self.control.heartbeat(self.role, &self.identity.token, elapsed).await
     }
 
-    /// Leaves the crawl. A worker's remaining URLs are reassigned first.
-    async fn leave(self) -> Result<(), BackendError> {
-        if let Role::Worker(id) = self.role {
-            self.backend.remove_worker(id).await?;
-        }
-        self.backend.leave(self.role, &self.identity.token).await
+    /// Leaves the crawl.
+    async fn leave(&self) -> Result<(), BackendError> {
+        self.control.leave(self.role, &self.identity.token).await
     }
 }
 
 impl Crawler {
-    /// Opens the queues and storages of this crawl on Redis.
-    pub(super) async fn open_redis_backend(
-        &self,
-        shared: &SharedCrawl,
-    ) -> Result<RedisBackend, BackendError> {
+    /// Opens this crawl on Redis.
+    pub(super) async fn open_on_redis(&self, shared: &SharedCrawl) -> Result<CrawlControl, BackendError> {
         let redis = RedisCrawl { delay: self.config.delay, ..shared.redis.clone() };
-        // Workers join later. Until then no URL is routed to them.
+        // Workers join later.
         let settings = BackendConfig { workers: 0, ..self.settings.clone() };
-        RedisBackend::open(redis, settings).await
+        CrawlControl::open(redis, settings).await
     }
 }
 

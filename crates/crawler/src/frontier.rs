@@ -1,6 +1,4 @@
-//! The frontier: prioritizes URLs, routes them to workers, and prioritizes them again when their priorities
-//! change, in concurrent loops, so that a slow PageRank service does not hold up the routing of URLs that have
-//! a priority.
+//! Prioritizes URLs, and prioritizes them again when their priorities change. The backend leases them by their priorities.
 
 use std::future::poll_fn;
 use std::iter::repeat;
@@ -9,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::backend::{Backend, BackendError, TaskId, UnprioritizedUrl};
-use crate::prioritizer::{Candidate, Prioritizer, Priority, Random, draw};
+use crate::prioritizer::{Candidate, Prioritizer, Priority};
 use crate::stop::StopHandle;
 
 /// URLs per operation: enough to make it cheap, few enough to keep the order of priorities.
@@ -32,7 +30,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 pub async fn run(
     backend: &impl Backend,
     prioritizer: &dyn Prioritizer,
-    random: Random,
     stop: &StopHandle,
 ) -> Result<bool, BackendError> {
     tokio::select! {
@@ -40,7 +37,7 @@ pub async fn run(
         () = stop.stop_requested() => Ok(false),
         failed = run_prioritizer(backend, prioritizer) => failed.map(|()| false),
         failed = run_reprioritizer(backend, prioritizer) => failed.map(|()| false),
-        finished = run_router(backend, random) => finished.map(|()| true),
+        finished = wait_until_finished(backend) => finished.map(|()| true),
     }
 }
 
@@ -78,15 +75,12 @@ async fn run_reprioritizer(
     }
 }
 
-/// Moves URLs from the priority queues to the workers' queues, until no URL is outstanding.
-async fn run_router(backend: &impl Backend, mut random: Random) -> Result<(), BackendError> {
-    loop {
-        let draws = (0..BATCH).map(|_| draw(&mut random)).collect();
-        let moved = backend.route(draws, POLL_INTERVAL).await?;
-        if moved == 0 && backend.outstanding().await? == 0 {
-            return Ok(());
-        }
+/// Waits until no URL is outstanding.
+async fn wait_until_finished(backend: &impl Backend) -> Result<(), BackendError> {
+    while backend.outstanding().await? > 0 {
+        backend.wait_until_finished(POLL_INTERVAL).await?;
     }
+    Ok(())
 }
 
 /// URLs with their priorities.

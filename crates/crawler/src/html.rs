@@ -78,6 +78,7 @@ impl LinkKind {
 
 /// Why a link target cannot be fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "net", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum BadLink {
     /// It is not a valid URL.

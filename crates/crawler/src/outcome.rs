@@ -5,7 +5,10 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 use crate::config::MAX_RETRY_AFTER;
+use crate::fetch::http::ADDRESS_KINDS;
 use crate::scope::RejectReason;
 
 /// What became of one admitted URL.
@@ -13,7 +16,7 @@ use crate::scope::RejectReason;
 /// - [`label`](Outcome::label) is the short name under which the outcome is counted: `HTTP 404`, `timeout`, `robots.txt`.
 /// - [`group`](Outcome::group) is the group of the label: page, redirect, skipped, failed or not reached.
 /// - `Display` is the label with the full reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Outcome {
     /// Downloaded and passed to the modules and outputs.
@@ -88,7 +91,8 @@ pub enum Outcome {
         /// The address.
         address: IpAddr,
         /// The kind of address.
-        kind: &'static str,
+        #[serde(deserialize_with = "known_text")]
+        kind: StaticText,
     },
     /// The connection could not be established, or broke.
     ConnectionFailed {
@@ -107,7 +111,8 @@ pub enum Outcome {
     /// A phase of the request exceeded its time limit.
     Timeout {
         /// The phase.
-        doing: &'static str,
+        #[serde(deserialize_with = "known_text")]
+        doing: StaticText,
         /// Its time limit.
         limit: Duration,
     },
@@ -128,6 +133,20 @@ pub enum Outcome {
     },
     /// Still pending when the crawl stopped.
     NotReached,
+}
+
+/// A text of the program. serde would require that messages live for ever to contain a `&'static str`.
+type StaticText = &'static str;
+
+/// The phases of a request that have a time limit.
+pub(crate) const CONNECTING: &str = "connecting";
+pub(crate) const THE_REQUEST: &str = "the request";
+
+/// Reads a phase of a request or a kind of address that another process of the same version has written.
+fn known_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
+    let text = Cow::<str>::deserialize(deserializer)?;
+    let known = [CONNECTING, THE_REQUEST].into_iter().chain(ADDRESS_KINDS).find(|known| *known == text);
+    Ok(known.unwrap_or("unknown"))
 }
 
 /// Ends the text of a duplicate's outcome. No URL contains a space.

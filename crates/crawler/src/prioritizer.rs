@@ -68,7 +68,7 @@ impl fmt::Display for Priority {
 }
 
 /// The link through which a URL was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SourceLink {
     /// Its text in one line, up to 100 characters. Empty for a link without text, such as an image.

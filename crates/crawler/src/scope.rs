@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use memchr::{memchr, memchr_iter};
 use regex::RegexSet;
+use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 use crate::config::{DnsOverride, FetchConfig};
@@ -23,7 +24,7 @@ const MAX_PATH_SEGMENTS: usize = 64;
 const MAX_SAME_SEGMENT: usize = 4;
 
 /// Why a link is not followed. `Display` writes the reason as a few words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum RejectReason {
     /// Out of scope.

@@ -29,15 +29,17 @@ mod comparison;
 mod hash;
 mod index;
 mod minhash;
+mod shingle_cache;
 mod shingles;
 mod threshold;
 
 pub use comparison::{
-    ContentType, Decision, ExactComparison, MAX_COMPARISONS, PageBody, Undecided, Verdicts,
+    ContentType, Decision, ExactComparison, MAX_COMPARISONS, PageBody, ShingleSet, Undecided, Verdicts,
 };
 pub use hash::HashKey;
 pub use index::{Index, Lookup, MAX_CANDIDATES, Match};
 pub use minhash::{BINS, LSH_VALUES, MIN_SHINGLES, Sketch};
+pub use shingle_cache::ShingleCache;
 pub use threshold::{Estimate, MAX_BANDS, Threshold};
 
 /// What is stored of a page to recognise its duplicates and near-duplicates.

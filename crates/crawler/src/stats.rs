@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::outcome::{Outcome, OutcomeGroup};
 use crate::scope::RejectReason;
 
@@ -28,6 +30,11 @@ impl RequestCounter {
     /// Counts one request.
     pub fn record(&self) {
         self.0.total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts requests that another process has sent.
+    pub fn add(&self, requests: u64) {
+        self.0.total.fetch_add(requests, Ordering::Relaxed);
     }
 
     /// Takes back one request that was not sent after all.
@@ -54,7 +61,7 @@ impl RequestCounter {
 }
 
 /// Bytes of response bodies.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BodyBytes {
     /// After content decoding. Bodies that were discarded are not decoded.
     pub decoded: u64,

@@ -1,6 +1,7 @@
 //! A list of URLs in one buffer: a page has hundreds of links, and most of them need no copy of their own.
 
-use serde::{Serialize, Serializer};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A list of URLs in one buffer: the links of a [`Page`](crate::Page).
 ///
@@ -76,6 +77,28 @@ impl std::fmt::Debug for UrlList {
 impl Serialize for UrlList {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for UrlList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UrlList, D::Error> {
+        struct Urls;
+        impl<'de> Visitor<'de> for Urls {
+            type Value = UrlList;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a list of URLs")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut urls: A) -> Result<UrlList, A::Error> {
+                let mut list = UrlList::default();
+                while let Some(url) = urls.next_element::<&str>()? {
+                    list.push(url);
+                }
+                Ok(list)
+            }
+        }
+        deserializer.deserialize_seq(Urls)
     }
 }
 

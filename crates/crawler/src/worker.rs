@@ -6,7 +6,6 @@ mod host_queues;
 mod lease_budget;
 pub mod liveness;
 pub mod parsed_page;
-pub mod rebalance;
 mod transfers;
 
 use std::sync::{Arc, OnceLock};
@@ -21,7 +20,6 @@ use self::domain_claims::DomainClaims;
 use self::host_queues::HostQueues;
 use self::lease_budget::{InFlightPermit, LeaseBudget};
 use self::parsed_page::ParsedPage;
-use self::rebalance::RebalanceRequests;
 use self::transfers::PendingTransfers;
 use crate::backend::{
     Backend, BackendError, CompleteResult, Completion, ContentMatch, Lease, Outlinks, WorkerId,
@@ -98,7 +96,6 @@ pub struct Worker<R> {
     body_bytes: Arc<Semaphore>,
     module_calls: Semaphore,
     capacity: Arc<Capacity>,
-    rebalance_requests: Arc<RebalanceRequests>,
     claims: Arc<DomainClaims>,
     /// The first error of the backend during a fetch.
     failure: Arc<OnceLock<BackendError>>,
@@ -136,15 +133,9 @@ impl<R: Backend> Worker<R> {
             body_bytes: Arc::new(Semaphore::new(MAX_BODY_BYTES)),
             module_calls,
             capacity: Arc::default(),
-            rebalance_requests: Arc::default(),
             claims: Arc::default(),
             failure,
         }
-    }
-
-    /// The worker's load, and the workers it should transfer domains to.
-    pub fn rebalance_requests(&self) -> &Arc<RebalanceRequests> {
-        &self.rebalance_requests
     }
 
     /// Works until the crawl stops. Requests in flight finish.
@@ -191,8 +182,6 @@ impl<R: Backend> Worker<R> {
                     }
                 }
             }
-            transfers.start(&mut hosts, &self.rebalance_requests.transfer_targets());
-            self.rebalance_requests.set_domains(hosts.domains());
             while let Some((host, lease)) = hosts.next() {
                 let activity = self.capacity.start();
                 fetches.spawn(Arc::clone(&self).process_lease(host, lease, activity));
@@ -210,9 +199,6 @@ impl<R: Backend> Worker<R> {
 
     /// How many more leases the worker can work on soon: it has some more than requests can be in flight.
     fn room(&self, waiting: usize) -> usize {
-        if !self.context.backend.schedules_hosts() {
-            return usize::MAX;
-        }
         let concurrency = self.fetcher.config().concurrency;
         (concurrency + concurrency / 4 + 1).saturating_sub(self.capacity.active() + waiting)
     }
@@ -414,8 +400,9 @@ impl<R: Backend> Worker<R> {
             reject(RejectReason::InvalidLink(*bad_link));
         }
         let depth = completion.lease.depth + 1;
-        completion.outlinks = Outlinks { urls: outlinks, depth, redirects: 0, source_links };
-        completion.rejected_links = rejected.iter().map(|(why, count)| (why.label(), *count)).collect();
+        completion.outlinks = Outlinks { urls: outlinks, depth, redirects: 0, source_links, seen: 0 };
+        completion.rejected_links =
+            rejected.iter().map(|(why, count)| (why.label().into(), *count)).collect();
         completion.linked_domains = linked_domains(origins);
     }
 

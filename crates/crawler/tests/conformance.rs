@@ -2,6 +2,8 @@
 
 #[path = "conformance/budgets.rs"]
 mod budgets;
+#[path = "conformance/distributed.rs"]
+mod distributed;
 #[path = "conformance/duplicates.rs"]
 mod duplicates;
 
@@ -12,7 +14,6 @@ use std::time::Duration;
 
 use crawler::internal::backend::durable::{self, OpenState, PriorState, RecordedSettings, StateOptions};
 use crawler::internal::backend::local::{BackendConfig, HostLimits, LocalBackend, UNLIMITED_TTL};
-use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
 use crawler::internal::backend::{
     Backend, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl, DomainTransfer,
     Lease, Outlinks, TransferResult, WorkerId,
@@ -26,6 +27,7 @@ use crawler::internal::stats::BodyBytes;
 use testredis::Server;
 
 use self::budgets::*;
+use self::distributed::DistributedBackend;
 use self::duplicates::*;
 
 const NO_WAIT: Duration = Duration::ZERO;
@@ -63,18 +65,10 @@ fn durable_state(directory: &Path, config: BackendConfig) -> OpenState {
     durable::open(directory, options).unwrap()
 }
 
-async fn on_redis(server: &Server, config: BackendConfig, partitions: u16) -> RedisBackend {
-    let crawl = RedisCrawl {
-        partitions: Some(partitions),
-        ..RedisCrawl::new(server.url().parse().unwrap(), "conformance")
-    };
-    RedisBackend::open(crawl, config).await.unwrap()
-}
-
-/// Advances the clock: tokio's, which is paused, or the one the Redis backend uses.
+/// Advances the clock: tokio's, which is paused, or that of the frontier process.
 async fn advance(backend: &impl Backend, time: Duration) {
-    match (backend as &dyn Any).downcast_ref::<RedisBackend>() {
-        Some(on_redis) => on_redis.advance(time),
+    match (backend as &dyn Any).downcast_ref::<DistributedBackend>() {
+        Some(distributed) => distributed.advance(time).await,
         None => tokio::time::advance(time).await,
     }
 }
@@ -93,14 +87,13 @@ fn page(lease: &Lease, outlinks: Vec<DiscoveredUrl>) -> Completion {
     Completion { outcome: Outcome::Page, bytes: BodyBytes::unencoded(10), outlinks, ..Completion::new(lease) }
 }
 
-/// Prioritizes and routes everything that can be.
+/// Prioritizes everything that can be.
 async fn run_frontier(backend: &impl Backend) {
     loop {
         let unprioritized = backend.take_unprioritized(1000, NO_WAIT).await.unwrap();
         let prioritized = unprioritized.iter().map(|url| (url.task_id, Priority::MIDDLE)).collect::<Vec<_>>();
         backend.enqueue_prioritized(prioritized).await.unwrap();
-        let moved = backend.route(vec![Priority::MIDDLE; 1000], NO_WAIT).await.unwrap();
-        if moved == 0 && unprioritized.is_empty() {
+        if unprioritized.is_empty() {
             return;
         }
     }
@@ -182,6 +175,8 @@ async fn domain_has_one_owner_and_new_domains_go_to_the_shortest_queue(backend: 
     let mut discovered_urls = urls_of_host("www.a.test", 10);
     discovered_urls.extend(urls_of_host("mail.a.test", 10));
     discovered_urls.extend(urls_of_host("b.test", 6));
+    // Both workers want URLs.
+    assert!(lease_all(&backend, FIRST).await.is_empty() && lease_all(&backend, SECOND).await.is_empty());
     backend.admit(discovered_urls).await.unwrap();
     run_frontier(&backend).await;
     let (first, second) = (lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await);
@@ -260,7 +255,7 @@ async fn domain_transfer_moves_all_of_the_domain_or_nothing(backend: impl Backen
     let results = backend.transfer_domains(from, vec![transfer]).await.unwrap();
     let is_moved = results == [TransferResult::Moved];
     // Only distributed crawls have workers that join and leave.
-    assert_eq!(is_moved, std::any::type_name_of_val(&backend).contains("Redis"));
+    assert_eq!(is_moved, std::any::type_name_of_val(&backend).contains("Distributed"));
     let completed = backend.complete(vec![page(&leases[0], Vec::new())]).await.unwrap();
     assert_eq!(completed == [CompleteResult::StaleLease], is_moved);
     let (owner, other, left) = if is_moved { (to, from, 30) } else { (from, to, 20) };
@@ -402,7 +397,6 @@ async fn operations_are_idempotent(backend: impl Backend) {
     let prioritized = vec![(unprioritized[0].task_id, Priority::BEST)];
     backend.enqueue_prioritized(prioritized.clone()).await.unwrap();
     backend.enqueue_prioritized(prioritized).await.unwrap();
-    backend.route(vec![Priority::BEST; 5], NO_WAIT).await.unwrap();
     assert_eq!(lease_all(&backend, FIRST).await.len(), 1);
     backend.remove_worker(FIRST).await.unwrap();
     backend.remove_worker(FIRST).await.unwrap();
@@ -441,7 +435,7 @@ macro_rules! conformance_tests {
             })*
         }
 
-        mod on_redis {
+        mod distributed_crawl {
             use super::*;
 
             $(#[tokio::test]
@@ -451,7 +445,7 @@ macro_rules! conformance_tests {
                 let mut chosen = config();
                 $(chosen = $config;)?
                 let server = Server::start();
-                super::$test(on_redis(&server, chosen, 1).await).await;
+                super::$test(DistributedBackend::start(server, chosen).await).await;
             })*
         }
     };
@@ -488,71 +482,6 @@ conformance_tests! {
     pages_per_host_are_limited with BackendConfig { max_pages_per_host: 2, ..config() };
     pages_per_site_are_limited with BackendConfig { max_pages_per_site: 2, ..config() };
     prioritizer_gets_the_number_of_pages_linking_to_a_domain;
-    operations_are_idempotent;
-    duplicate_is_not_stored_and_a_page_is_not_its_own_duplicate;
-    duplicate_with_followed_links_is_revisited;
-    seed_is_stored_although_it_is_a_duplicate;
-    true_similarity_decides_where_the_estimate_is_close_to_the_threshold;
-    estimate_decides_without_stored_bodies with BackendConfig { keep_content: false, ..config() };
-}
-
-/// Runs the tests with many partitions, on one server and on a node of a cluster: all but the one that depends on which
-/// partition comes first. If a test needs room in the queue of a domain or worker, there is room in every partition.
-macro_rules! conformance_tests_in_partitions {
-    ($($test:ident $(with $config:expr)?;)*) => {
-        mod on_redis_in_partitions {
-            use super::*;
-
-            $(#[tokio::test]
-            #[ignore = "needs redis-server; make test installs it"]
-            async fn $test() {
-                #[allow(unused_mut, unused_assignments)]
-                let mut chosen = config();
-                $(chosen = $config;)?
-                let alone = Server::start();
-                super::$test(on_redis(&alone, chosen.clone(), 16).await).await;
-                let node = Server::builder().cluster().start();
-                node.query::<()>("CLUSTER ADDSLOTSRANGE 0 16383");
-                while !node.query::<String>("CLUSTER INFO").contains("cluster_state:ok") {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-                super::$test(on_redis(&node, chosen, 16).await).await;
-            })*
-        }
-    };
-}
-
-conformance_tests_in_partitions! {
-    url_is_admitted_once;
-    outlinks_are_admitted_before_the_page_completes;
-    lease_is_completed_once;
-    urls_of_a_dead_worker_are_requeued_and_its_leases_are_stale with BackendConfig { queue_size: 1600, ..config() };
-    domain_is_released_five_minutes_after_its_last_use with BackendConfig { workers: 1, ..config() };
-    host_has_a_limited_number_of_leases with BackendConfig { queue_size: 1600, ..config() };
-    full_queues_overflow_and_lose_nothing;
-    domain_transfer_moves_all_of_the_domain_or_nothing with BackendConfig { queue_size: 1600, ..config() };
-    depth_of_a_queued_url_is_lowered with BackendConfig { workers: 1, ..config() };
-    completed_url_found_at_a_smaller_depth_is_revisited with BackendConfig { workers: 1, ..config() };
-    leased_url_found_at_a_smaller_depth_is_revisited;
-    revisit_does_not_use_the_page_budget with BackendConfig { max_pages_per_host: 1, workers: 1, ..config() };
-    url_stays_seen_after_the_ttl;
-    nothing_expires_with_an_unlimited_ttl with BackendConfig { ttl: UNLIMITED_TTL, ..config() };
-    budgets_are_reserved_before_a_request_and_committed_after_it
-        with BackendConfig { max_pages: 3, max_bytes: 2500, queue_size: 1600, workers: 1, ..config() };
-    no_request_is_granted_after_the_byte_budget_is_used_up with BackendConfig { max_bytes: 2_500, ..config() };
-    received_bytes_count_against_the_byte_budget_as_decoded_ones_do
-        with BackendConfig { max_bytes: 2_500, ..config() };
-    response_that_reserves_more_keeps_its_page with BackendConfig { max_pages: 1, queue_size: 1600, workers: 1, ..config() };
-    responses_that_need_more_than_is_left_use_the_byte_budget_up_exactly
-        with BackendConfig { max_bytes: 2_500, queue_size: 1600, workers: 1, ..config() };
-    waiting_requests_are_woken_when_bytes_are_returned with BackendConfig { max_bytes: 2_500, queue_size: 1600, workers: 1, ..config() };
-    waiting_requests_are_woken_when_pages_are_returned with BackendConfig { max_pages: 2, queue_size: 1600, workers: 1, ..config() };
-    waiting_requests_are_woken_when_pages_of_their_host_are_returned
-        with BackendConfig { max_pages_per_host: 2, queue_size: 1600, workers: 1, ..config() };
-    address_kinds_of_a_host_are_those_that_are_stored_first;
-    pages_per_host_are_limited with BackendConfig { max_pages_per_host: 2, ..config() };
-    pages_per_site_are_limited with BackendConfig { max_pages_per_site: 2, ..config() };
-    prioritizer_gets_the_number_of_pages_linking_to_a_domain with BackendConfig { workers: 1, ..config() };
     operations_are_idempotent;
     duplicate_is_not_stored_and_a_page_is_not_its_own_duplicate;
     duplicate_with_followed_links_is_revisited;

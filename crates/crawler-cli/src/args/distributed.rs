@@ -133,11 +133,7 @@ pub struct DistributedArgs {
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::dead_after, help_heading = HEADING)]
     #[serde(default = "default_dead_after")]
     pub dead_after: Duration,
-    /// Number of partitions that URLs are divided into, by domain [default: 1, on Redis Cluster 16]
-    #[arg(long, value_name = "N", value_parser = values::workers, help_heading = HEADING)]
-    #[serde(default)]
-    pub partitions: Option<u16>,
-    /// Number of Redis replicas that must confirm a page's links before the page is completed [default: 1 if Redis has
+    /// Number of Redis replicas that must confirm what the frontier writes, before it writes more [default: 1 if Redis has
     /// replicas, otherwise 0]
     #[arg(long, value_name = "N", value_parser = values::replicas, help_heading = HEADING)]
     #[serde(default)]
@@ -161,7 +157,7 @@ impl DistributedArgs {
     ) -> Result<Option<SharedCrawl>, String> {
         let Some(redis) = &self.redis else { return Ok(None) };
         let mut redis = redis_crawl(redis, &self.crawl, ca_file, &notice)?;
-        (redis.partitions, redis.replicas) = (self.partitions, self.replicas);
+        redis.replicas = self.replicas;
         Ok(Some(SharedCrawl { redis, dead_after: self.dead_after, notice }))
     }
 }
@@ -255,7 +251,8 @@ pub struct RoleOptions {
 /// The options of `crawler worker`.
 #[derive(clap::Args)]
 pub struct WorkerOptions {
-    /// Number of this worker; a restarted worker with the same number continues its queue [default: the first free one]
+    /// Number of this worker; a restarted worker with the same number continues its part files [default: the first free
+    /// one]
     #[arg(long, value_name = "N", value_parser = values::worker_id)]
     pub id: Option<u16>,
     #[command(flatten)]

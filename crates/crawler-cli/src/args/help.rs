@@ -156,6 +156,8 @@ Example:
   crawler show https://example.org/ --state crawl-state";
 
 pub const AFTER_WHY_HELP: &str = "\
+With --redis, the records of all URLs of the crawl are read.
+
 Environment:
   CRAWLER_REDIS           URL for --redis without a value
   CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
@@ -170,9 +172,11 @@ Example:
   crawler why https://example.org/ --state crawl-state";
 
 pub const AFTER_FRONTIER_HELP: &str = "\
-One frontier is active in a crawl; a second one stands by until the first one is
-dead. A frontier waits for a crawl that has not started, and exits when the
-crawl finishes, or on Ctrl-C or SIGTERM.
+The frontier decides which worker fetches which URL. It has the state of the
+crawl in memory, and a copy in Redis. One frontier is active in a crawl; a
+second one stands by, and continues with that copy when the first one is dead.
+A frontier waits for a crawl that has not started, and exits when the crawl
+finishes, or on Ctrl-C or SIGTERM.
 
 Settings come from Redis, where 'crawler submit' or 'crawler crawl --redis'
 stored them. The options above apply to this process only. Each can also be set
@@ -218,8 +222,9 @@ A second signal exits at once, without waiting for requests in flight.";
 pub const AFTER_SUBMIT_HELP: &str = "\
 If the crawl does not exist, submit starts it with the options given here. If it
 has finished, submit reopens it. Options given for an existing crawl replace its
-settings. To fetch the URLs, run 'crawler frontier' and 'crawler worker'. For
-modules, TIME, SIZE and Redis URLs, see 'crawler crawl --help'.
+settings. To fetch the URLs, run 'crawler frontier' and 'crawler worker'. If a
+frontier is running, submit prints how many of the URLs are new. For modules,
+TIME, SIZE and Redis URLs, see 'crawler crawl --help'.
 
 Environment:
   CRAWLER_REDIS           default of --redis

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::internal::backend::redis::{Phase, RedisBackend};
+use crawler::internal::backend::redis::{CrawlControl, Phase};
 use crawler::internal::distributed::crawl_loss::CrawlLossDetector;
 use crawler::internal::distributed::remote::{CrawlStatus, RemoteCrawl};
 use crawler::internal::distributed::{Notice, SharedCrawl};
@@ -112,7 +112,7 @@ async fn control(
         Some(_) => ResumeStatus::Resumed,
     };
     display.show(&remote.status().await?.snapshot);
-    remote.submit(&metadata, &seeds).await?;
+    remote.submit(&metadata, &seeds, shared).await?;
     let mut supervisor = Supervisor::new(shared, &options, Arc::clone(display), reader.clone());
     let report = supervise(&remote, &mut supervisor, resumed, shared, display, stop).await;
     if report.is_err() {
@@ -133,7 +133,7 @@ async fn control(
 async fn discard_unstarted(remote: &RemoteCrawl, shared: &SharedCrawl) -> Result<(), Error> {
     let CrawlStatus { members, snapshot, .. } = remote.status().await?;
     if snapshot.requests == 0 && !members.iter().any(|member| RemoteCrawl::is_alive(member, shared)) {
-        RedisBackend::purge(&shared.redis).await?;
+        CrawlControl::purge(&shared.redis).await?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crawler::internal::backend::Snapshot;
-use crawler::internal::backend::redis::{Member, Phase, RedisBackend, Role, no_such_crawl};
+use crawler::internal::backend::redis::{CrawlControl, Member, Phase, Role, no_such_crawl};
 use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, RemoteCrawl};
 use crawler::internal::distributed::{SharedCrawl, end_of};
 use crawler::internal::error::redis_error;
@@ -85,25 +85,27 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
     let strip_query = options.fetch.strip_query()?;
     new_seeds.iter_mut().for_each(|seed| strip_query.strip_url(seed));
     let remote = RemoteCrawl::open(crawler, &shared).await?;
-    let admitted = remote.submit(&metadata, &new_seeds).await?;
+    let shared = SharedCrawl { dead_after: options.distributed.dead_after, ..shared };
+    let admitted = remote.submit(&metadata, &new_seeds, &shared).await?;
     if is_quiet {
         return Ok(0);
     }
-    let (name, urls) = (&shared.redis.crawl, counted(admitted.new, "URL"));
+    let new = admitted.map_or(new_seeds.len() as u64, |admitted| admitted.new);
+    let (name, urls) = (&shared.redis.crawl, counted(new, "URL"));
     let mut text = match info {
         None => format!("started crawl '{name}' with {urls}"),
         Some(CrawlInfo { state, .. }) if matches!(state.phase, Phase::Ended(_)) => {
             format!("restarted crawl '{name}' and added {urls}")
         }
+        Some(_) if admitted.is_none() => format!("queued {urls} for crawl '{name}'"),
         Some(_) => format!("added {urls} to crawl '{name}'"),
     };
-    text += &match admitted.seen {
+    text += &match admitted.map_or(0, |admitted| admitted.seen) {
         0 => String::new(),
         1 => "; 1 was seen before".into(),
         seen => format!("; {} were seen before", number(seen)),
     };
     text.push('\n');
-    let shared = SharedCrawl { dead_after: options.distributed.dead_after, ..shared.clone() };
     text += &missing_processes(&remote.members().await?.0, &shared);
     Ok(print_result(&text))
 }
@@ -206,7 +208,7 @@ fn table(
     }
     for member in &status.members {
         let load = match member.role {
-            Role::Worker(id) => load(member, status.snapshot.workers.get(usize::from(id.0))),
+            Role::Worker(id) => load(status.snapshot.workers.get(usize::from(id.0))),
             Role::Frontier => String::new(),
         };
         let heartbeat = match member.is_dead {
@@ -223,13 +225,9 @@ fn table(
 }
 
 /// The URLs and domains of a worker.
-fn load(member: &Member, load: Option<&(usize, usize)>) -> String {
-    let (queued, leased) = load.copied().unwrap_or((0, 0));
-    let urls = format!(" · {} queued, {} leased", counted(queued as u64, "URL"), number(leased as u64));
-    match member.domains {
-        Some(domains) => format!("{urls} · {}", counted(domains as u64, "domain")),
-        None => urls,
-    }
+fn load(load: Option<&(usize, usize)>) -> String {
+    let (domains, leased) = load.copied().unwrap_or((0, 0));
+    format!(" · {} leased · {}", counted(leased as u64, "URL"), counted(domains as u64, "domain"))
 }
 
 fn describe(phase: &Phase, saved: &CrawlOptions) -> String {
@@ -267,7 +265,7 @@ async fn try_purge(options: PurgeOptions) -> Result<u8, CommandError> {
         }
         stop_and_wait(&shared).await?;
     }
-    let keys = RedisBackend::purge(&shared.redis).await.map_err(Error::from)?;
+    let keys = CrawlControl::purge(&shared.redis).await.map_err(Error::from)?;
     let text = match keys {
         0 => format!("there is no crawl '{name}' to purge\n"),
         keys => format!("purged crawl '{name}': {} removed\n", counted(keys, "key")),

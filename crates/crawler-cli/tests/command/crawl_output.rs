@@ -243,7 +243,7 @@ fn slow_crawl_prints_progress_without_a_terminal() {
     assert!(printed.contains(" · 0.2 pages/s · "), "{printed}");
     let queues = "Queues: new 0 (overflow 0) · prioritized 1; 1 active host · ";
     assert!(printed.contains(queues) && printed.contains(" · Pending "), "{printed}");
-    assert!(printed.contains("workers (queued+leased) 0+"), "{printed}");
+    assert!(printed.contains("URLs leased to workers: "), "{printed}");
     assert_eq!(ended.outcomes(), counts(&[("page", 2), ("HTTP 404", 1)]));
 }
 
@@ -271,7 +271,7 @@ fn terminal_shows_live_lines() {
     for part in [
         "Pages 1 · Failed 1 · Pending 1 · Requests 3 · ",
         "Queues: new 0",
-        "(queued+leased) 0+1",
+        "URLs leased to workers: 1",
         "Failed: HTTP 404 ×1",
     ] {
         assert!(shown.contains(part), "{part}: {shown:?}");

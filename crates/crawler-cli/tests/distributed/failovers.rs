@@ -63,7 +63,7 @@ fn crawl_survives(fail: impl FnOnce(&Sentinels), more: &[&str]) -> String {
         others.all(|replica| {
             replica.info("role") == "slave"
                 && replica.info("master_link_status") == "up"
-                && replica.query_args::<i64>(&["EXISTS", "crawler:{crawl:crew}:crawl"]) == 1
+                && replica.query_args::<i64>(&["EXISTS", "crawler:{crawl:members}:crawl"]) == 1
         })
     });
     let old_primary = sentinels.primary();
@@ -88,12 +88,6 @@ fn crawl_survives_failover(more: &[&str]) {
 #[ignore = "needs redis-server: run by make test"]
 fn crawl_is_complete_after_a_replica_replaces_its_primary() {
     crawl_survives_failover(&[]);
-}
-
-#[test]
-#[ignore = "needs redis-server: run by make test"]
-fn crawl_with_many_partitions_is_complete_after_a_failover() {
-    crawl_survives_failover(&["--partitions", "5"]);
 }
 
 #[test]
@@ -139,7 +133,7 @@ fn crawl_that_the_new_primary_never_had_is_given_up() {
     primary.query_args::<()>(&["SET", "filler", &"x".repeat(1 << 20)]);
     replica.resume();
     let controller = fixture.start_crawl(2, &["--dead-after", "3s"]);
-    assert_eq!(replica.query_args::<i64>(&["EXISTS", "crawler:{crawl:crew}:crawl"]), 0);
+    assert_eq!(replica.query_args::<i64>(&["EXISTS", "crawler:{crawl:members}:crawl"]), 0);
     sentinels.fail_over();
     let (status, output) = controller.wait();
     assert_eq!(status, Some(1), "{output}");

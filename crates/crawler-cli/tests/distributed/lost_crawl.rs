@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::redis::{CrawlControl, RedisCrawl};
 
 use super::fixture::Fixture;
 use super::messages::{
@@ -38,9 +38,9 @@ fn wait_until_unknown(controller: &mut Process) {
 fn crawl_whose_keys_are_missing_for_a_moment_continues() {
     let fixture = Fixture::slow(10, 20);
     let mut controller = fixture.start_crawl(2, &["--dead-after", PATIENT]);
-    rename_keys(&fixture, "crawler:{crawl:crew}:", "elsewhere:");
+    rename_keys(&fixture, "crawler:{crawl:members}:", "elsewhere:");
     wait_until_unknown(&mut controller);
-    rename_keys(&fixture, "elsewhere:", "crawler:{crawl:crew}:");
+    rename_keys(&fixture, "elsewhere:", "crawler:{crawl:members}:");
     let output = controller.wait_for_success();
     assert!(all_contain(&output, &format!("{CRAWL_UNKNOWN}{PATIENT}")), "{output}");
     assert!(all_contain(&output, CRAWL_FOUND_AGAIN), "{output}");
@@ -84,7 +84,7 @@ fn purge_ends_all_processes_at_once() {
     let controller = fixture.start_crawl(2, &["--dead-after", "120s"]);
     let crawl = RedisCrawl::new(fixture.redis_url.parse().unwrap(), "crawl");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    assert!(runtime.block_on(RedisBackend::purge(&crawl)).unwrap() > 10);
+    assert!(runtime.block_on(CrawlControl::purge(&crawl)).unwrap() > 10);
     let purged = Instant::now();
     let (status, output) = controller.wait();
     // Processes that did not recognise the purge would look for the crawl for two minutes.
@@ -93,5 +93,5 @@ fn purge_ends_all_processes_at_once() {
     assert!(output.contains(CRAWL_PURGED_WHILE_RUNNING), "{output}");
     assert!(!output.contains(CRAWL_UNKNOWN), "{output}");
     // The marker of the purge expires by itself.
-    assert!(fixture.redis.query::<i64>("TTL crawler:{crawl:crew}:purged") > 0);
+    assert!(fixture.redis.query::<i64>("TTL crawler:{crawl:members}:purged") > 0);
 }

@@ -6,6 +6,7 @@ mod chaos;
 mod compose;
 mod crashes;
 mod crawls;
+mod decisions;
 mod failovers;
 mod fixture;
 mod lost_crawl;

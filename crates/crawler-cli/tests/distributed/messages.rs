@@ -31,9 +31,6 @@ pub const CRAWL_PURGED_WHILE_RUNNING: &str = "the crawl 'crawl' is gone: it was 
 /// A worker waits for another process that has its ID.
 pub const ID_IN_USE: [&str; 2] = ["worker 3 is already running (pid", "waiting for it to exit"];
 
-/// The frontier finds URLs in the queue of a worker that does not exist.
-pub const QUEUE_WITHOUT_WORKER: &str = "worker 0 has URLs but no process; reassigning its URLs";
-
 /// The crawl was stopped by the stop command.
 pub const STOPPED: &str = "Stopped: on request";
 

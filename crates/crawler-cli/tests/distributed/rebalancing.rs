@@ -67,18 +67,8 @@ fn check_fetched_once(log: &Log) {
 #[test]
 #[ignore = "needs redis-server: run by make test"]
 fn new_worker_gets_domains_that_all_have_an_owner() {
-    new_worker_gets_domains("1");
-}
-
-#[test]
-#[ignore = "needs redis-server: run by make test"]
-fn new_worker_gets_domains_in_many_partitions() {
-    new_worker_gets_domains("16");
-}
-
-fn new_worker_gets_domains(partitions: &str) {
     let fixture = fixture(12, 40);
-    fixture.submit(&fixture.seed(), &["--partitions", partitions]);
+    fixture.submit(&fixture.seed(), &[]);
     let frontier = Process::start(fixture.crawler(&["frontier"]));
     let first = worker(&fixture, "first");
     wait_for("requests to all hosts", || hosts(&fixture.web.log()).len() == 12);
@@ -127,7 +117,7 @@ mod in_make_chaos {
     #[ignore = "needs redis-server: run by make chaos"]
     fn workers_that_join_and_crash_during_transfers_lose_nothing() {
         let fixture = fixture(16, 70);
-        fixture.submit(&fixture.seed(), &["--partitions", "1"]);
+        fixture.submit(&fixture.seed(), &[]);
         let role = |arguments: &[&str]| {
             let mut command = fixture.crawler(arguments);
             command.args(["--dead-after", "3s"]);

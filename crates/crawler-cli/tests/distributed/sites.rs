@@ -57,7 +57,7 @@ fn seed(fixture: &Fixture) -> String {
 #[ignore = "needs redis-server: run by make test"]
 fn site_delay_holds_while_domains_move() {
     let fixture = fixture(40);
-    fixture.submit(&seed(&fixture), &["--partitions", "1"]);
+    fixture.submit(&seed(&fixture), &[]);
     let worker = |name: &str| Process::start(fixture.crawler(&["worker", "--user-agent", name]));
     let frontier = Process::start(fixture.crawler(&["frontier"]));
     let first = worker("first");

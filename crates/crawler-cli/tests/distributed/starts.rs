@@ -69,7 +69,7 @@ fn submit_and_status_name_the_processes_that_a_crawl_needs() {
     let submitted = fixture.submit(&fixture.seed(), &["--max-pages", "20", "--quiet"]);
     assert_eq!(submitted, "");
     let submitted = fixture.submit(&fixture.seed(), &[]);
-    assert_eq!(submitted, format!("added 0 URLs to crawl 'crawl'; 1 was seen before\n{needed}"));
+    assert_eq!(submitted, format!("queued 1 URL for crawl 'crawl'\n{needed}"));
     let status = fixture.run(&["status"]);
     assert!(status.starts_with("Crawl 'crawl': waiting for processes\n"), "{status}");
     assert!(status.ends_with(needed), "{status}");

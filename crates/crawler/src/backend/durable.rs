@@ -31,6 +31,7 @@ use redb::{
 
 pub(crate) use self::batch::Batch;
 use self::lock::Lock;
+pub(crate) use self::open::restore_host;
 pub use self::open::{OpenState, PriorState, StateOptions, StateWriter, open};
 use self::panics::{DropGuarded, catch_panic};
 pub use self::recorded_settings::RecordedSettings;

@@ -1,12 +1,12 @@
 //! The queues and storages of a crawl in this process, behind one lock, over a storage in memory or on disk.
 
 pub(crate) mod budgets;
-mod compressed_queue;
+pub(crate) mod compressed_queue;
 mod content_index;
 pub(crate) mod counters;
 mod host_cooldowns;
 mod host_health;
-mod memory_storage;
+pub(crate) mod memory_storage;
 mod queue_set;
 mod seen_urls;
 mod segment_store;
@@ -35,7 +35,7 @@ use super::{
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::prioritizer::{Priority, PriorityQueues};
-use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, Threshold, Verdicts};
+use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, ShingleCache, Threshold, Verdicts};
 use crate::stats::{BodyBytes, RequestCounter};
 use crate::strip_query::StripQuery;
 
@@ -119,12 +119,16 @@ pub struct LocalBackend<S: Storage = MemoryStorage> {
     keep_content: bool,
     similarity: Option<Threshold>,
     strip_query: StripQuery,
+    /// The shingles of stored pages that were compared exactly.
+    shingles: ShingleCache,
     /// Wakes the prioritizer: a URL was admitted, or a priority queue has room.
     prioritizer: Notify,
     /// Wakes who waits for the end of the crawl.
     finished: Notify,
     /// Wakes each worker, by its number: there are URLs for it.
     workers: Mutex<Vec<Arc<Notify>>>,
+    /// Wakes who leases for all workers: there are URLs for one of them.
+    leasable: Notify,
     /// Wakes the first request that waits to be sent: a page and bytes are left.
     starting: Notify,
     /// Wakes all requests that wait for more bytes, or for a page of their host.
@@ -168,9 +172,11 @@ impl<S: Storage> LocalBackend<S> {
             keep_content: state.config.keep_content,
             similarity: state.config.similarity,
             strip_query: state.config.strip_query.clone(),
+            shingles: ShingleCache::default(),
             prioritizer: Notify::new(),
             finished: Notify::new(),
             workers: Mutex::default(),
+            leasable: Notify::new(),
             starting: Notify::new(),
             waiting_for_turn: Notify::new(),
             shared: Arc::new(SharedState { state: Mutex::new(state), uncommitted: Condvar::new() }),
@@ -196,6 +202,31 @@ impl<S: Storage> LocalBackend<S> {
         }
     }
 
+    /// Runs operations that must be applied completely, and wakes those who have work after it. If one fails, nothing that
+    /// they changed is committed.
+    pub(crate) fn apply<T>(
+        &self,
+        operations: impl FnOnce(&mut LocalState<S>) -> Result<T, BackendError>,
+    ) -> Result<(T, Commit), BackendError> {
+        let ((result, work, wakeups), commit) = self.atomically(|state| {
+            let result = operations(state)?;
+            Ok((result, state.work(), state.budgets.wakeups()))
+        })?;
+        self.wake(work);
+        self.wake_requests(wakeups);
+        Ok((result, commit))
+    }
+
+    /// Looks at the state, or changes what is not to be committed.
+    pub(crate) fn inspect<T>(&self, look: impl FnOnce(&mut LocalState<S>) -> T) -> T {
+        look(&mut self.state())
+    }
+
+    /// Waits until there may be URLs for a worker that wants some.
+    pub(crate) async fn leasable(&self) {
+        self.leasable.notified().await;
+    }
+
     /// Wakes only those who have work: an unneeded wake-up costs as much as a request.
     fn wake(&self, Work { prioritizer, is_finished, workers }: Work) {
         if prioritizer {
@@ -203,6 +234,9 @@ impl<S: Storage> LocalBackend<S> {
         }
         if is_finished {
             self.finished.notify_one();
+        }
+        if !workers.is_empty() {
+            self.leasable.notify_one();
         }
         for worker in workers {
             self.notify(worker).notify_one();
@@ -274,11 +308,10 @@ impl<S: Storage> LocalBackend<S> {
         for BorderCase { page, url, content_type, body } in pages {
             let is_near_duplicate = match (self.similarity, content_type, body) {
                 (Some(threshold), Some(content_type), Some(body)) => {
-                    let other = PageBody {
-                        url: &url,
-                        content_type,
-                        body: &decompress(body).map_err(BackendError::State)?,
-                    };
+                    let other = self.shingles.get_or_add(page.url, || {
+                        let body = decompress(body).map_err(BackendError::State)?;
+                        Ok(comparison.shingles_of(&PageBody { url: &url, content_type, body: &body }))
+                    })?;
                     comparison.is_near_duplicate(&other, threshold)
                 }
                 _ => page.is_similar,
@@ -342,11 +375,9 @@ impl<S: Storage> Backend for LocalBackend<S> {
         Ok(count)
     }
 
-    async fn route(&self, _: Vec<Priority>, wait: Duration) -> Result<usize, BackendError> {
-        if !wait.is_zero() {
-            let _ = timeout(wait, self.finished.notified()).await;
-        }
-        Ok(0)
+    async fn wait_until_finished(&self, wait: Duration) -> Result<(), BackendError> {
+        let _ = timeout(wait, self.finished.notified()).await;
+        Ok(())
     }
 
     async fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, BackendError> {
@@ -379,13 +410,8 @@ impl<S: Storage> Backend for LocalBackend<S> {
     }
 
     async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<CompleteResult>, BackendError> {
-        let ((completed, work, wakeups), commit) = self.atomically(|state| {
-            let completed: Result<Vec<CompleteResult>, BackendError> =
-                completions.into_iter().map(|completion| state.complete(completion)).collect();
-            Ok((completed?, state.work(), state.budgets.wakeups()))
-        })?;
-        self.wake(work);
-        self.wake_requests(wakeups);
+        let (completed, commit) = self
+            .apply(|state| completions.into_iter().map(|completion| state.complete(completion)).collect())?;
         self.wait_committed(commit).await?;
         Ok(completed)
     }
@@ -435,10 +461,6 @@ impl<S: Storage> Backend for LocalBackend<S> {
         self.wait_committed(commit).await
     }
 
-    fn schedules_hosts(&self) -> bool {
-        true
-    }
-
     fn hash_key(&self) -> HashKey {
         self.key
     }
@@ -455,7 +477,9 @@ impl<S: Storage> Backend for LocalBackend<S> {
         is_seed: bool,
     ) -> Result<ContentMatch, BackendError> {
         let stored_body = if self.keep_content { Some(compress(body)) } else { None };
-        let page = NewPage { url, fingerprint, body: stored_body.as_ref(), is_seed };
+        let (body_bytes, stored) =
+            (stored_body.as_ref().map(|body| body.bytes().len() as u64), stored_body.as_ref());
+        let page = NewPage { url, fingerprint, body_bytes, body: stored, is_seed };
         let body = PageBody { url, content_type: fingerprint.content_type, body };
         let comparison = ExactComparison::new(self.key, &self.strip_query, body);
         let mut verdicts = Verdicts::default();
@@ -463,7 +487,12 @@ impl<S: Storage> Backend for LocalBackend<S> {
             // The lock is released before the comparison, and the next look-up finds what was stored meanwhile.
             let result = self.state().store_content(&page, &verdicts)?;
             match result {
-                StoreResult::Done(content_match) => return Ok(content_match),
+                StoreResult::Done(content_match) => {
+                    if content_match == ContentMatch::New {
+                        self.shingles.update(self.key.url_id(url), comparison.into_shingles());
+                    }
+                    return Ok(content_match);
+                }
                 StoreResult::Undecided(pages) => self.compare(&comparison, pages, &mut verdicts)?,
             }
         }

@@ -69,7 +69,6 @@ mod tests {
             is_dead: false,
             last_heartbeat,
             since_heartbeat: Duration::ZERO,
-            domains: None,
         }
     }
 

@@ -6,8 +6,8 @@ use super::crawl_loss::lost_message;
 use super::process_identity::is_surely_dead;
 use super::{MemberReport, SharedCrawl, StoredReport, end_name};
 pub use crate::backend::redis::CrawlInfo;
-use crate::backend::redis::{self, CrawlState, Member, Phase, RedisBackend, Role};
-use crate::backend::{AdmitCounts, Backend, Snapshot};
+use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role};
+use crate::backend::{AdmitCounts, Snapshot};
 use crate::error::{Error, StorageError, StorageErrorKind, redis_error};
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run};
 
@@ -26,7 +26,7 @@ use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run};
 /// let crawl = || Crawler::new("https://example.org/")?.module_from_spec("jsonl=pages.jsonl");
 ///
 /// let remote = RemoteCrawl::open(crawl()?, &shared).await?;
-/// remote.submit(b"", crawl()?.seeds()).await?;
+/// remote.submit(b"", crawl()?.seeds(), &shared).await?;
 /// // In other processes, on any machine:
 /// crawl()?.run_frontier(&shared)?;
 /// crawl()?.run_worker(&shared, None)?;
@@ -34,7 +34,7 @@ use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run};
 /// # }
 /// ```
 pub struct RemoteCrawl {
-    backend: RedisBackend,
+    control: CrawlControl,
 }
 
 /// The status of a crawl.
@@ -62,52 +62,53 @@ impl RemoteCrawl {
     /// Opens the crawl with these settings, and creates it on Redis if needed.
     pub async fn open(mut crawler: Crawler, shared: &SharedCrawl) -> Result<RemoteCrawl, Error> {
         crawler.derive_settings();
-        let backend = crawler.open_redis_backend(shared).await?;
-        Ok(RemoteCrawl { backend })
+        Ok(RemoteCrawl { control: crawler.open_on_redis(shared).await? })
     }
 
     /// Attaches to an existing crawl, to show its status or stop it.
     pub async fn attach(shared: &SharedCrawl) -> Result<RemoteCrawl, Error> {
-        Ok(RemoteCrawl { backend: RedisBackend::attach(shared.redis.clone()).await? })
+        Ok(RemoteCrawl { control: CrawlControl::attach(shared.redis.clone()).await? })
     }
 
-    /// Admits seeds and starts the crawl, or resumes it if it had ended. The metadata holds settings for
-    /// the crawl's processes. Empty metadata keeps the earlier one.
-    pub async fn submit(&self, metadata: &[u8], seeds: &[Url]) -> Result<AdmitCounts, Error> {
+    /// Submits seeds and starts the crawl, or resumes it if it had ended. The metadata holds settings for the crawl's
+    /// processes. Empty metadata keeps the earlier one. Returns how many seeds were new, if a frontier is running.
+    pub async fn submit(
+        &self,
+        metadata: &[u8],
+        seeds: &[Url],
+        shared: &SharedCrawl,
+    ) -> Result<Option<AdmitCounts>, Error> {
         let urls = local_run::seed_urls(seeds);
-        let mut new = 0;
         loop {
-            let state = self.backend.set_seeding(metadata).await?;
-            self.backend.unarchive(&state).await?;
-            let admitted = self.backend.admit(urls.clone()).await?;
-            new += admitted.new;
-            let state = self.backend.set_running(state.run).await?;
-            match state.phase {
+            let state = self.control.set_seeding(metadata).await?;
+            self.control.unarchive(&state).await?;
+            let (members, _) = self.control.members().await?;
+            let has_frontier = RemoteCrawl::is_taken(&members, Role::Frontier, shared);
+            let admitted = self.control.add_seeds(&urls, has_frontier).await?;
+            match self.control.set_running(state.run).await?.phase {
                 // Another process ended the crawl meanwhile, without knowing of these seeds.
                 Phase::Ended(_) => {}
                 Phase::Unknown | Phase::Purged => {
-                    let (crawl, address) = self.backend.name_and_address();
+                    let (crawl, address) = self.control.name_and_address();
                     return Err(redis_error(StorageErrorKind::NotFound, lost_message(crawl, address)));
                 }
-                Phase::Seeding | Phase::Running => {
-                    return Ok(AdmitCounts { new, seen: (urls.len() as u64).saturating_sub(new) });
-                }
+                Phase::Seeding | Phase::Running => return Ok(admitted),
             }
         }
     }
 
     /// The current status of the crawl.
     pub async fn status(&self) -> Result<CrawlStatus, Error> {
-        let (members, state) = self.backend.members().await?;
-        let reports = MemberReport::all(&self.backend).await?;
+        let (members, state) = self.control.members().await?;
+        let reports = MemberReport::all(&self.control).await?;
         let prioritizer_service = reports.into_iter().find_map(|report| report.prioritizer_service);
-        let snapshot = Snapshot { prioritizer_service, ..self.backend.snapshot().await? };
+        let snapshot = Snapshot { prioritizer_service, ..self.control.snapshot().await? };
         Ok(CrawlStatus { state, members, snapshot })
     }
 
     /// The processes that take part in the crawl, and its state.
     pub async fn members(&self) -> Result<(Vec<Member>, CrawlState), Error> {
-        Ok(self.backend.members().await?)
+        Ok(self.control.members().await?)
     }
 
     /// Whether a member that seems alive has this role.
@@ -122,19 +123,19 @@ impl RemoteCrawl {
 
     /// Stops the crawl. Requests in flight finish. Returns whether the crawl was running.
     pub async fn stop(&self) -> Result<bool, Error> {
-        let (_, state) = self.backend.members().await?;
+        let (_, state) = self.control.members().await?;
         if !matches!(state.phase, Phase::Seeding | Phase::Running) {
             return Ok(false);
         }
         // A process that is admitting seeds finds the crawl finished, and opens it again.
-        self.backend.set_running(state.run).await?;
-        self.backend.set_ended(state.run, end_name(CrawlEnd::Stopped)).await?;
+        self.control.set_running(state.run).await?;
+        self.control.set_ended(state.run, end_name(CrawlEnd::Stopped)).await?;
         Ok(true)
     }
 
     /// The report of a finished crawl. `None` if it is not stored yet.
     pub async fn report(&self, resumed: ResumeStatus) -> Result<Option<CrawlReport>, Error> {
-        let Some(report) = self.backend.result().await? else { return Ok(None) };
+        let Some(report) = self.control.result().await? else { return Ok(None) };
         let report: StoredReport = serde_json::from_str(&report).map_err(|error| {
             let (what, remedy) =
                 ("cannot read the report of the crawl", "use the version of crawler that ran it");
@@ -145,12 +146,12 @@ impl RemoteCrawl {
 
     /// A warning if the server's configuration can lose the crawl's data.
     pub async fn durability_warning(&self) -> Result<Option<String>, Error> {
-        Ok(self.backend.durability_warning().await?)
+        Ok(self.control.durability_warning().await?)
     }
 
-    /// The queues and storages of the crawl.
-    pub fn backend(&self) -> &RedisBackend {
-        &self.backend
+    /// The crawl on Redis.
+    pub fn control(&self) -> &CrawlControl {
+        &self.control
     }
 }
 

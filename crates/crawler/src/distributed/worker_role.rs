@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, sleep_until};
+use tokio::task::JoinHandle;
+use tokio::time::{Duration, Instant, sleep_until, timeout};
 
 use super::{
     CrawlLossDetector, MemberReport, Membership, RoleExit, SharedCrawl, end_name, end_of, is_absent,
 };
-use crate::backend::redis::{HeartbeatReply, Phase, Role};
+use crate::backend::redis::{Phase, RemoteBackend, Role};
 use crate::backend::{Backend, BackendError, WorkerId};
 use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
@@ -21,7 +21,9 @@ use crate::pipeline::{CrawlEnd, Crawler, block_on};
 use crate::stop::StopHandle;
 use crate::worker::Worker;
 use crate::worker::liveness::LivenessGuard;
-use crate::worker::rebalance::RebalanceRequests;
+
+/// How long a worker that leaves waits for the frontier to take its leases back.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Part files are fsynced after this many heartbeats.
 const HEARTBEATS_PER_SYNC: u32 = 5;
@@ -36,34 +38,32 @@ impl Crawler {
     ) -> Result<RoleExit, Error> {
         self.derive_settings();
         block_on(async {
-            let backend = Arc::new(self.open_redis_backend(shared).await?);
+            let control = Arc::new(self.open_on_redis(shared).await?);
             let wanted = id.map(Role::Worker);
-            let (membership, is_takeover) =
-                match Membership::join(Arc::clone(&backend), wanted, &self, shared).await? {
-                    Ok(joined) => joined,
-                    Err(exit) => return Ok(exit),
-                };
+            let membership = match Membership::join(Arc::clone(&control), wanted, &self, shared).await? {
+                Ok(joined) => joined,
+                Err(exit) => return Ok(exit),
+            };
             let Role::Worker(id) = membership.role else { return Ok(RoleExit::Lost) };
             if wanted.is_none() {
                 (shared.notice)(&format!("running as worker {}", id.0));
             }
-            if is_takeover {
-                backend.rejoin(id).await?;
-            }
-            let pipeline = match self.open_part_files(id, &backend.identity()) {
+            let pipeline = match self.open_part_files(id, &control.identity()) {
                 Ok(pipeline) => pipeline,
                 Err(error) => {
                     membership.leave().await?;
                     return Err(error);
                 }
             };
-            self.work(membership, pipeline, shared).await
+            let backend = Arc::new(control.join_as_worker(id, membership.joined_at).await?);
+            self.work(membership, backend, pipeline, shared).await
         })?
     }
 
     async fn work(
         self,
         mut membership: Membership,
+        backend: Arc<RemoteBackend>,
         pipeline: Arc<PagePipeline>,
         shared: &SharedCrawl,
     ) -> Result<RoleExit, Error> {
@@ -71,27 +71,25 @@ impl Crawler {
         // A handle of its own: an exhausted budget stops the worker, not the program that runs it.
         let stop = StopHandle::new();
         let liveness = LivenessGuard::with_timeout(shared.dead_after);
-        let context = worker_context(&self, &membership.backend, &pipeline, &stop);
+        let context = worker_context(&self, &backend, &pipeline, &stop);
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
         let fetcher = Fetcher::new(self.config.clone(), &self.seeds, throttle, stop.clone())?
             .with_network(Arc::new(NetworkMonitor::new(self.config.network_timeout)))
-            .with_request_counter(membership.backend.request_counter())
+            .with_request_counter(backend.request_counter())
             .with_robots_waits(self.robots_waits.clone());
         let worker = Arc::new(Worker::new(id, fetcher.with_liveness(liveness.clone()), context));
-        let requests = Arc::clone(worker.rebalance_requests());
         let (done, is_done) = watch::channel(false);
         let worker_stop = stop.clone();
         // The worker runs on the thread of the Redis connection: each page takes several operations, and
         // switching threads costs as much as some of them. Heartbeats are sent from this thread.
-        let working = membership.backend.spawn_on_connection_thread(async move {
+        let working = backend.spawn(async move {
             let worked = run_worker(worker, worker_stop).await;
             if worked.is_ok() {
                 done.send_replace(true);
             }
             worked
         });
-        let heartbeats =
-            self.send_heartbeats(&mut membership, shared, &liveness, &requests, &pipeline, is_done.clone());
+        let heartbeats = self.send_heartbeats(&mut membership, shared, &liveness, &pipeline, is_done.clone());
         let exit = tokio::select! {
             exit = heartbeats => exit,
             never = self.robots_waits.report(|message| (shared.notice)(message)) => match never {},
@@ -115,14 +113,15 @@ impl Crawler {
             failures,
             last_failure,
             summaries,
-            ..MemberReport::with_traffic(&membership.backend)
+            ..MemberReport::with_traffic(&membership.control, backend.traffic())
         };
         // Do not write to a crawl that was purged.
         if exit != RoleExit::Gone {
-            membership.backend.report_requests().await?;
-            report.store(&membership.backend, &membership.identity.token).await?;
+            report.store(&membership.control, &membership.identity.token).await?;
         }
         if !matches!(exit, RoleExit::Lost | RoleExit::Gone) {
+            // Without a frontier, the leases stay until the next one finds that the worker is gone.
+            let _ = timeout(LEAVE_TIMEOUT, backend.leave()).await;
             membership.leave().await?;
         }
         Ok(exit)
@@ -134,35 +133,27 @@ impl Crawler {
         membership: &mut Membership,
         shared: &SharedCrawl,
         liveness: &LivenessGuard,
-        requests: &RebalanceRequests,
         pipeline: &Arc<PagePipeline>,
         mut is_done: watch::Receiver<bool>,
     ) -> Result<RoleExit, BackendError> {
-        let (mut version, mut connections, mut was_absent) = (None, 0, false);
-        let (mut loss, mut reports) = (CrawlLossDetector::new(shared), JoinSet::new());
+        let (mut version, mut loss) = (None, CrawlLossDetector::new(shared));
         for count in 0u32.. {
             if count.is_multiple_of(HEARTBEATS_PER_SYNC) {
                 drop(sync_parts(pipeline));
             }
             let sent = Instant::now();
-            let domains = (!*is_done.borrow()).then(|| requests.domains());
-            let HeartbeatReply { is_member, state, transfer_targets } = membership.heartbeat(domains).await?;
+            let (is_member, state) = membership.heartbeat().await?;
             if loss.is_final(&state.phase) {
                 (shared.notice)(&loss.message(&state.phase));
                 return Ok(RoleExit::Gone);
             }
             if is_absent(&state.phase) {
-                was_absent = true;
                 // This heartbeat does not count as acknowledged: requests stop unless the crawl is back in
                 // time.
                 tokio::select! {
                     () = self.stop.stop_requested() => return Ok(RoleExit::Stopped),
                     () = sleep_until(sent + membership.heartbeat_interval()) => continue,
                 }
-            }
-            if std::mem::take(&mut was_absent) {
-                // Replies about leases came from a Redis without the crawl.
-                membership.backend.invalidate_cache();
             }
             let version = *version.get_or_insert(state.version);
             match state.phase {
@@ -171,24 +162,6 @@ impl Crawler {
                 _ if state.version != version => return Ok(RoleExit::Changed),
                 _ => liveness.renew(sent),
             }
-            while reports.try_join_next().is_some() {}
-            if reports.is_empty() {
-                // In the background: a Redis whose memory is full rejects it, and heartbeats must continue.
-                let backend = Arc::clone(&membership.backend);
-                reports.spawn(async move { backend.report_requests().await });
-            }
-            if !transfer_targets.is_empty() {
-                requests.request_transfer(transfer_targets);
-            }
-            let current = membership.backend.connections();
-            if std::mem::replace(&mut connections, current) != current
-                && let Role::Worker(id) = membership.role
-            {
-                // Concurrently with the heartbeats: a partition of Redis may be unreachable.
-                let (backend, joined_at) = (Arc::clone(&membership.backend), membership.joined_at);
-                let claim = async move { backend.claim_worker(id, joined_at).await };
-                drop(membership.backend.spawn_on_connection_thread(claim));
-            }
             let is_finished = *is_done.borrow();
             if !is_finished && is_done.has_changed().is_err() {
                 // The worker failed or panicked. Joining its task passes that on.
@@ -196,7 +169,7 @@ impl Crawler {
             }
             if is_finished && pipeline.output_failure().is_some() {
                 // The output would fail again, so the crawl ends. Nothing is lost: it can be resumed.
-                membership.backend.set_ended(state.run, end_name(CrawlEnd::OutputFailed)).await?;
+                membership.control.set_ended(state.run, end_name(CrawlEnd::OutputFailed)).await?;
             }
             tokio::select! {
                 biased;
@@ -231,8 +204,7 @@ async fn send_heartbeats_until_done(
             () = sleep_until(Instant::now() + membership.heartbeat_interval()) => {}
         }
         let sent = Instant::now();
-        // Without a number of domains, the worker gets no transfers. It leaves soon.
-        if membership.heartbeat(None).await?.is_member {
+        if membership.heartbeat().await?.0 {
             liveness.renew(sent);
         }
     }

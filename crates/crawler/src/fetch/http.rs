@@ -26,6 +26,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
+pub(crate) use self::address::ADDRESS_KINDS;
 pub use self::address::{AddressKinds, non_public_kind};
 pub use self::body::BodyPolicy;
 pub use self::byte_counter::{BodyGrant, ByteBudget, ByteCounter, GrantFuture};
@@ -38,7 +39,7 @@ use crate::error::Error;
 use crate::fetch::robots::directives::RobotsDirectives;
 use crate::media::Media;
 use crate::origin::Origin;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, THE_REQUEST};
 use crate::stats::RequestCounter;
 
 /// One HTTP response.
@@ -150,7 +151,7 @@ impl Downloader {
         let timed_out = |_| {
             // An unresponsive HTTP/2 connection must not be shared by further requests.
             self.connections.evict_http2(&origin);
-            Outcome::Timeout { doing: "the request", limit }
+            Outcome::Timeout { doing: THE_REQUEST, limit }
         };
         let connection = timeout(limit, self.connections.acquire(&origin)).await.map_err(timed_out)??;
         let left = limit.saturating_sub(started.elapsed());

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::http::Downloader;
 use crate::origin::Origin;
-use crate::outcome::Outcome;
+use crate::outcome::{CONNECTING, Outcome};
 
 /// After so many hosts failed, without a response of any host, the network is checked.
 const MIN_FAILING_HOSTS: usize = 5;
@@ -194,7 +194,7 @@ pub(super) fn is_network_failure(failure: &Outcome) -> bool {
     match failure {
         Outcome::DnsFailed { is_temporary, .. } => *is_temporary,
         Outcome::ConnectionFailed { .. } => true,
-        Outcome::Timeout { doing, .. } => *doing == "connecting",
+        Outcome::Timeout { doing, .. } => *doing == CONNECTING,
         _ => false,
     }
 }

@@ -16,7 +16,6 @@ use crate::fetch::throttle::HostThrottle;
 use crate::frontier;
 use crate::modules::page_pipeline::PagePipeline;
 use crate::origin::without_credentials;
-use crate::prioritizer::Random;
 use crate::stop::StopHandle;
 use crate::task::Depth;
 use crate::worker::{Worker, WorkerContext};
@@ -144,7 +143,7 @@ impl<R: Backend> LocalRun<R> {
         };
         let is_finished = tokio::select! {
             biased;
-            finished = frontier::run(backend, &*crawler.prioritizer, Random::from_system(), &crawler.stop) => finished?,
+            finished = frontier::run(backend, &*crawler.prioritizer, &crawler.stop) => finished?,
             () = time_up => return Ok(CrawlEnd::TimeLimit),
             end = self.watch(crawler, network) => return end,
             () = self.pages.no_longer_wanted() => return Ok(CrawlEnd::OutputClosed),

@@ -1,6 +1,6 @@
 //! Computes the exact Dice coefficient of two pages from their bodies, where the estimate does not decide.
 
-use std::cell::OnceCell;
+use std::sync::OnceLock;
 
 use encoding_rs::Encoding;
 use hashbrown::HashTable;
@@ -36,7 +36,7 @@ impl ContentType {
     }
 
     /// Encodes the content type: one byte and the name of the encoding.
-    pub(super) fn to_bytes(self) -> Vec<u8> {
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
         let media = match self.media {
             Media::Html => HTML,
             Media::Text => TEXT,
@@ -47,7 +47,7 @@ impl ContentType {
     }
 
     /// Decodes a content type; `None` if the bytes are damaged.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<ContentType> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<ContentType> {
         let (media, name) = bytes.split_first()?;
         let media = match *media {
             HTML => Media::Html,
@@ -102,25 +102,34 @@ pub struct ExactComparison<'a> {
     key: HashKey,
     strip_query: &'a StripQuery,
     page: PageBody<'a>,
-    shingles: OnceCell<ShingleSet>,
+    shingles: OnceLock<ShingleSet>,
 }
 
 impl<'a> ExactComparison<'a> {
     /// A page, the key of the crawl's hashes, and the query parameters to remove from links.
     pub fn new(key: HashKey, strip_query: &'a StripQuery, page: PageBody<'a>) -> ExactComparison<'a> {
-        ExactComparison { key, strip_query, page, shingles: OnceCell::new() }
+        ExactComparison { key, strip_query, page, shingles: OnceLock::new() }
     }
 
     /// Whether the Dice coefficient of the two pages reaches the threshold.
-    pub fn is_near_duplicate(&self, other: &PageBody, threshold: Threshold) -> bool {
-        let shingles = |page: &PageBody| page.shingles(self.key, self.strip_query);
-        self.shingles.get_or_init(|| shingles(&self.page)).dice(&shingles(other)) >= threshold.dice()
+    pub fn is_near_duplicate(&self, other: &ShingleSet, threshold: Threshold) -> bool {
+        self.shingles.get_or_init(|| self.shingles_of(&self.page)).dice(other) >= threshold.dice()
+    }
+
+    /// The shingles of another page.
+    pub fn shingles_of(&self, other: &PageBody) -> ShingleSet {
+        other.shingles(self.key, self.strip_query)
+    }
+
+    /// The shingles of the page, if it was compared with any.
+    pub fn into_shingles(self) -> Option<ShingleSet> {
+        self.shingles.into_inner()
     }
 }
 
 /// The shingles of a page, without repetitions. Shingles are hashes with a secret key, so they need no other hash.
 #[derive(Default)]
-pub(super) struct ShingleSet(HashTable<u64>);
+pub struct ShingleSet(HashTable<u64>);
 
 impl ShingleSet {
     /// The Dice coefficient of two sets: 2 |A ∩ B| / (|A| + |B|).
@@ -129,7 +138,8 @@ impl ShingleSet {
         2.0 * shared as f64 / (self.len() + other.len()).max(1) as f64
     }
 
-    fn len(&self) -> usize {
+    /// The number of shingles.
+    pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 

@@ -1,6 +1,6 @@
 //! The domains that a worker sends requests to for URLs of other domains. They are not transferred meanwhile.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::WorkerId;
@@ -16,8 +16,6 @@ struct ClaimedDomains {
     claims: HashMap<Domain, usize>,
     /// The domains that are being transferred, and their new owners. Nobody can claim them.
     leaving: HashMap<Domain, WorkerId>,
-    /// The domains whose robots.txt only the owner of a claimed domain can fetch.
-    tied: HashSet<Domain>,
 }
 
 /// Keeps a domain from being transferred until it is dropped.
@@ -40,23 +38,6 @@ impl DomainClaims {
 
     pub(super) fn is_claimed(&self, domain: &Domain) -> bool {
         self.domains().claims.contains_key(domain)
-    }
-
-    /// Keeps a domain, whose robots.txt another worker could not fetch, from being transferred to balance the load.
-    pub(super) fn tie(&self, domain: Domain) {
-        self.domains().tied.insert(domain);
-    }
-
-    /// The robots.txt of a domain can be fetched, or loaded, by every worker.
-    pub(super) fn untie(&self, domain: &Domain) {
-        self.domains().tied.remove(domain);
-    }
-
-    /// The domains that are tied to this worker. Those that the worker does not own any more are forgotten.
-    pub(super) fn tied(&self, is_owned: impl Fn(&Domain) -> bool) -> HashSet<Domain> {
-        let mut domains = self.domains();
-        domains.tied.retain(is_owned);
-        domains.tied.clone()
     }
 
     /// Permits no new claim of a domain that is being transferred.
@@ -88,16 +69,6 @@ impl Drop for DomainClaim {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn domain_is_tied_until_it_is_untied_or_not_owned_any_more() {
-        let (claims, [a, b]) = (DomainClaims::default(), ["a.test", "b.test"].map(Domain::named));
-        [&a, &b, &a].into_iter().for_each(|domain| claims.tie(domain.clone()));
-        assert_eq!(claims.tied(|_| true), [a.clone(), b.clone()].into());
-        assert_eq!(claims.tied(|domain| *domain == a), [a.clone()].into());
-        claims.untie(&a);
-        assert!(claims.tied(|_| true).is_empty());
-    }
 
     #[test]
     fn claimed_domain_is_kept_until_its_last_claim_ends_and_a_leaving_one_cannot_be_claimed() {

@@ -51,11 +51,6 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
         }
     }
 
-    /// The domain of the URL.
-    fn domain(&self) -> Domain {
-        Domain::from_throttle_key(throttle_key(&self.lease.url))
-    }
-
     fn backend(&self) -> &'a R {
         &self.worker.context.backend
     }
@@ -158,7 +153,7 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     }
 
     fn retries_later(&self) -> bool {
-        self.backend().schedules_hosts()
+        true
     }
 
     async fn grant(&self) -> Result<Option<BodyGrant>, Outcome> {
@@ -212,7 +207,9 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         };
         match claimed {
             HostClaim::Granted { cooldown } => {
-                self.worker.claims.tie(self.domain());
+                // Only this worker can fetch the robots.txt of the URL's domain, so it keeps the domain.
+                let own_host = throttle_key(&self.lease.url);
+                self.checked(self.backend().claim_host(self.worker.id, own_host).await).ok()?;
                 self.claimed.lock().unwrap_or_else(PoisonError::into_inner).extend(claim);
                 Some(cooldown)
             }
@@ -229,7 +226,6 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     }
 
     async fn store_robots(&self, url: &str, file: &[u8]) {
-        self.worker.claims.untie(&self.domain());
         let _ = self.checked(self.backend().store_robots(url, file).await);
     }
 }

@@ -1,5 +1,5 @@
-//! Transfers domains to less loaded workers: pauses each domain until it has no requests in flight, then
-//! hands it over.
+//! Transfers domains to the only workers that can fetch from them: pauses each domain until it has no requests in flight,
+//! then hands it over.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,9 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::domain_claims::DomainClaims;
 use super::host_queues::HostQueues;
 use super::joined;
-use crate::backend::{
-    Backend, BackendError, DomainTransfer, HostDelay, TransferResult, TransferTarget, WorkerId,
-};
+use crate::backend::{Backend, BackendError, DomainTransfer, HostDelay, TransferResult, WorkerId};
 use crate::domain::Domain;
 use crate::fetch::throttle::HostThrottle;
 
@@ -59,22 +57,6 @@ impl PendingTransfers {
     /// Whether domains are being transferred.
     pub(super) fn is_active(&self) -> bool {
         !self.pending.is_empty() || !self.operation.is_empty()
-    }
-
-    /// Pauses a fair share of the worker's domains, to transfer them to `targets`. Does nothing while an
-    /// earlier request is in progress.
-    pub(super) fn start(&mut self, hosts: &mut HostQueues, targets: &[TransferTarget]) {
-        if targets.is_empty() || self.is_active() {
-            return;
-        }
-        let domains = hosts.leases_by_domain();
-        let tied = self.claims.tied(|domain| domains.iter().any(|(owned, _)| owned == domain));
-        let (tied, domains): (Vec<_>, Vec<_>) =
-            domains.into_iter().partition(|(domain, _)| tied.contains(domain));
-        let own_load = tied.iter().map(|(_, urls)| urls).sum();
-        for (domain, to) in distribute(domains, own_load, targets) {
-            self.pause(hosts, domain, to);
-        }
     }
 
     /// Pauses a domain, to transfer it to the only worker that can fetch from it.
@@ -177,71 +159,5 @@ impl PendingTransfers {
             let results = backend.transfer_domains(from, transfers.clone()).await?;
             Ok(transfers.into_iter().zip(results).collect())
         });
-    }
-}
-
-/// Distributes domains, given with their numbers of URLs, over the worker itself and the targets: the largest
-/// first, each to the least loaded. Returns those that go to a target. A worker's only domain stays.
-fn distribute(
-    mut domains: Vec<(Domain, usize)>,
-    mut own_load: usize,
-    targets: &[TransferTarget],
-) -> Vec<(Domain, WorkerId)> {
-    domains.sort_by(|(one, urls), (other, others)| others.cmp(urls).then_with(|| one.cmp(other)));
-    let mut targets = targets.to_vec();
-    let mut transferred = Vec::new();
-    for (domain, urls) in domains {
-        match targets.iter_mut().min_by_key(|target| target.load) {
-            Some(target) if target.load < own_load => {
-                target.load += urls;
-                transferred.push((domain, target.id));
-            }
-            _ => own_load += urls,
-        }
-    }
-    transferred
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn distributed(domains: &[usize], loads: &[usize]) -> Vec<(String, u16)> {
-        let domains =
-            domains.iter().enumerate().map(|(n, urls)| (Domain::named(&format!("h{n}")), *urls)).collect();
-        let targets: Vec<TransferTarget> = loads
-            .iter()
-            .zip(1..)
-            .map(|(load, id)| TransferTarget { id: WorkerId(id), load: *load })
-            .collect();
-        let transferred = distribute(domains, 0, &targets);
-        transferred.into_iter().map(|(domain, to)| (domain.as_str().to_owned(), to.0)).collect()
-    }
-
-    fn assert_transfers(transferred: Vec<(String, u16)>, expected: &[(&str, u16)]) {
-        assert_eq!(
-            transferred,
-            expected.iter().map(|(name, to)| ((*name).to_owned(), *to)).collect::<Vec<_>>()
-        );
-    }
-
-    #[test]
-    fn only_domain_stays() {
-        assert_transfers(distributed(&[64], &[0]), &[]);
-        assert_transfers(distributed(&[], &[0]), &[]);
-    }
-
-    #[test]
-    fn idle_target_gets_half_and_the_largest_domain_stays() {
-        assert_transfers(distributed(&[1, 64], &[0]), &[("h0", 1)]);
-        assert_transfers(distributed(&[64, 64, 64, 64], &[0]), &[("h1", 1), ("h3", 1)]);
-        assert_transfers(distributed(&[1; 5], &[0]), &[("h1", 1), ("h3", 1)]);
-    }
-
-    #[test]
-    fn targets_get_equal_shares_less_their_own_load() {
-        assert_transfers(distributed(&[10; 6], &[0, 0]), &[("h1", 1), ("h2", 2), ("h4", 1), ("h5", 2)]);
-        assert_transfers(distributed(&[10; 6], &[30, 0]), &[("h1", 2), ("h3", 2), ("h5", 2)]);
-        assert_transfers(distributed(&[10; 3], &[30]), &[]);
     }
 }

@@ -11,7 +11,7 @@ use crawler::internal::backend::local::LocalBackend;
 use crawler::internal::backend::{Backend, BackendError, DiscoveredUrl, WorkerId};
 use crawler::internal::config::{DnsOverride, FetchConfig};
 use crawler::internal::frontier;
-use crawler::internal::prioritizer::{DepthPopularity, Random};
+use crawler::internal::prioritizer::DepthPopularity;
 use testweb::{Response, Site, Web};
 use tokio::time::timeout;
 
@@ -75,7 +75,7 @@ async fn crawl(
         let mut working = tokio::spawn(worker.run());
         tokio::select! {
             worked = &mut working => worked.unwrap(),
-            finished = frontier::run(&backend.inner, &DepthPopularity, Random::seeded(1), &stop) => {
+            finished = frontier::run(&backend.inner, &DepthPopularity, &stop) => {
                 finished.unwrap();
                 stop.stop();
                 working.await.unwrap()

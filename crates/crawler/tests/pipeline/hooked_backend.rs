@@ -41,7 +41,7 @@ impl<B: Backend, H: Hook> Backend for HookedBackend<B, H> {
         take_unprioritized(max: usize, wait: Duration) -> Vec<UnprioritizedUrl>;
         enqueue_prioritized(prioritized: Vec<(TaskId, Priority)>) -> ();
         reprioritize(domains: Vec<Domain>) -> usize;
-        route(draws: Vec<Priority>, wait: Duration) -> usize;
+        wait_until_finished(wait: Duration) -> ();
         lease(worker: WorkerId, max: usize, wait: Duration) -> Vec<Lease>;
         claim_host(worker: WorkerId, host: &str) -> HostClaim;
         load_robots(url: &str) -> Option<Vec<u8>>;
@@ -59,10 +59,6 @@ impl<B: Backend, H: Hook> Backend for HookedBackend<B, H> {
         exhausted_budget() -> Option<Budget>;
         remove_worker(worker: WorkerId) -> ();
         snapshot() -> Snapshot;
-    }
-
-    fn schedules_hosts(&self) -> bool {
-        self.inner.schedules_hosts()
     }
 
     fn hash_key(&self) -> HashKey {

@@ -10,7 +10,7 @@ use crawler::internal::config::FetchConfig;
 use crawler::internal::frontier;
 use crawler::internal::page::Page;
 use crawler::internal::pipeline::CrawlerInternals as _;
-use crawler::internal::prioritizer::{DepthPopularity, Random};
+use crawler::internal::prioritizer::DepthPopularity;
 use testweb::{Response, Site, Web};
 
 use super::fixtures::{config, context, worker};
@@ -156,7 +156,7 @@ fn host_delay_outlives_a_worker_that_dies_before_its_first_page() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         backend.admit(vec![DiscoveredUrl { url: seed.to_string(), depth: 0, redirects: 0 }]).await.unwrap();
-        let frontier = frontier::run(&*backend, &DepthPopularity, Random::seeded(1), &stop);
+        let frontier = frontier::run(&*backend, &DepthPopularity, &stop);
         let workers = async {
             let first = tokio::spawn(worker(0).run());
             while web.log().first().is_none_or(|hit| hit.ended.is_none()) {

@@ -9,7 +9,7 @@ use crawler::internal::backend::local::{BackendConfig, LocalBackend};
 use crawler::internal::backend::{Backend, BackendError, DiscoveredUrl, WorkerId};
 use crawler::internal::config::{DnsOverride, FetchConfig};
 use crawler::internal::frontier;
-use crawler::internal::prioritizer::{DepthPopularity, Random};
+use crawler::internal::prioritizer::DepthPopularity;
 use crawler::internal::worker::WorkerContext;
 use testweb::{Request, Response, Site, Web};
 
@@ -91,7 +91,7 @@ fn crawl_of_large_pages(
         backend.remove_worker(WorkerId(1)).await.unwrap();
         backend.admit(found).await.unwrap();
         let working = tokio::spawn(worker.run());
-        assert!(frontier::run(&*backend, &DepthPopularity, Random::seeded(1), &stop).await.unwrap());
+        assert!(frontier::run(&*backend, &DepthPopularity, &stop).await.unwrap());
         stop.stop();
         working.await.unwrap().unwrap();
     });

@@ -1,142 +1,163 @@
-//! Workers and frontiers that die at any moment, also during an operation: no URL is lost, and no page is
-//! counted twice.
+//! Workers that die, at any moment: their URLs are leased to others, and what they send late changes nothing.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crawler::StopHandle;
-use crawler::internal::backend::local::BackendConfig;
-use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::redis::RemoteBackend;
 use crawler::internal::backend::{
-    Backend, BudgetDecision, Completion, DiscoveredUrl, Lease, Outlinks, WorkerId,
+    Backend, BudgetDecision, CompleteResult, Completion, HostDelay, Lease, WorkerId,
 };
-use crawler::internal::frontier;
-use crawler::internal::outcome::Outcome;
-use crawler::internal::prioritizer::{DepthPopularity, Random};
+use crawler::internal::prioritizer::Random;
 use crawler::internal::stats::BodyBytes;
 use testredis::Server;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use super::{block_on, config};
+use super::block_on;
+use super::distributed_crawl::{TestCrawl, Tree, assert_nothing_to_lease, hosts, lease, page, wait_until};
 
-const WORKERS: u16 = 3;
-const PAGES: usize = 1_500;
+const FIRST: WorkerId = WorkerId(0);
 
-/// Page n links to the pages 2n + 1 and 2n + 2, which are on other hosts, and to the first page.
-fn page(number: usize) -> DiscoveredUrl {
-    DiscoveredUrl { url: format!("http://h{}.test/{number}", number % 37), depth: 1, redirects: 0 }
+fn urls(leases: &[Lease]) -> BTreeSet<&str> {
+    leases.iter().map(|lease| &*lease.url).collect()
 }
 
-fn outlinks(url: &str) -> Outlinks {
-    let number: usize = url.rsplit('/').next().unwrap().parse().unwrap();
-    let linked = [2 * number + 1, 2 * number + 2, 0].into_iter().filter(|page| *page < PAGES);
-    Outlinks::new(linked.map(|number| page(number).url), 1)
-}
-
-fn completion(lease: &Lease) -> Completion {
-    Completion {
-        outcome: Outcome::Page,
-        bytes: BodyBytes::unencoded(7),
-        outlinks: outlinks(&lease.url),
-        ..Completion::new(lease)
-    }
-}
-
-struct TestCrawl {
-    redis: Server,
-    partitions: u16,
-    is_finished: AtomicBool,
-    deaths: AtomicUsize,
-}
-
-impl TestCrawl {
-    async fn open(&self) -> RedisBackend {
-        let crawl = RedisCrawl {
-            partitions: Some(self.partitions),
-            delay: Duration::ZERO,
-            ..RedisCrawl::new(self.redis.url().parse().unwrap(), "deaths")
-        };
-        let config = BackendConfig { queue_size: 64, keep_content: false, ..config(WORKERS) };
-        RedisBackend::open(crawl, config).await.unwrap()
-    }
-
-    /// Runs a worker that dies after a random time, in the middle of an operation, again and again.
-    async fn run_workers(&self, worker: WorkerId) {
-        let mut random = Random::seeded(u64::from(worker.0));
-        let frontier = self.open().await;
-        while !self.is_finished.load(Ordering::Relaxed) {
-            let backend = self.open().await;
-            let lifetime = Duration::from_micros(20_000 + random.below(100_000) as u64);
-            if timeout(lifetime, work_forever(&backend, worker)).await.is_err() {
-                // This closes its connection. Replies to its requests are lost.
-                drop(backend);
-                self.deaths.fetch_add(1, Ordering::Relaxed);
-                // Its URLs are reassigned to others, or to the worker that takes over.
-                match random.below(2) {
-                    0 => frontier.remove_worker(worker).await.unwrap(),
-                    _ => frontier.rejoin(worker).await.unwrap(),
-                }
-            }
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn urls_of_a_dead_worker_are_leased_again_and_its_late_operations_have_no_effect() {
+    let server = Server::start();
+    block_on(async {
+        let crawl = TestCrawl::new(&server, "dead");
+        let frontier = crawl.take_over().await;
+        let (dead, other) = (crawl.worker(0, 1).await, crawl.worker(1, 1).await);
+        crawl.seed(hosts(20)).await;
+        let lost = lease(&dead, 20).await;
+        for lease in &lost {
+            let granted = dead.reserve(lease, BodyBytes::default()).await.unwrap();
+            assert!(matches!(granted, BudgetDecision::Granted(_)));
         }
-    }
-
-    /// Runs frontiers that die after a random time, one after another.
-    async fn run_frontiers(&self) {
-        let mut random = Random::seeded(99);
-        while !self.is_finished.load(Ordering::Relaxed) {
-            let (backend, stop) = (self.open().await, StopHandle::new());
-            let lifetime = Duration::from_millis(50 + random.below(300) as u64);
-            let run = frontier::run(&backend, &DepthPopularity, Random::seeded(5), &stop);
-            if timeout(lifetime, run).await.is_ok_and(|finished| finished.unwrap()) {
-                self.is_finished.store(true, Ordering::Relaxed);
-            }
-        }
-    }
+        frontier.process.remove_worker(FIRST).unwrap();
+        let leases = lease(&other, 20).await;
+        assert_eq!(urls(&leases), urls(&lost));
+        let late = dead.complete(lost.iter().map(page).collect()).await.unwrap();
+        assert_eq!(late, vec![CompleteResult::StaleLease; 20]);
+        let late = dead.reserve(&lost[0], BodyBytes::default()).await.unwrap();
+        assert_eq!(late, BudgetDecision::LeaseLost);
+        assert_eq!(frontier.snapshot().await.pages, 0);
+        let results = other.complete(leases.iter().map(page).collect()).await.unwrap();
+        assert!(results.iter().all(|result| matches!(result, CompleteResult::Applied { .. })));
+        let snapshot = frontier.snapshot().await;
+        assert_eq!((snapshot.pages, snapshot.outstanding(), snapshot.active_hosts), (20, 0, 0));
+    });
 }
 
-async fn work_forever(backend: &RedisBackend, worker: WorkerId) {
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn process_whose_number_another_one_has_gets_nothing_and_changes_nothing() {
+    let server = Server::start();
+    block_on(async {
+        let crawl = TestCrawl::new(&server, "replaced");
+        let frontier = crawl.take_over().await;
+        let before = crawl.worker(0, 1).await;
+        crawl.seed(hosts(10)).await;
+        let lost = lease(&before, 5).await;
+        // It joined later, under the same number.
+        let after = crawl.worker(0, 2).await;
+        let leases = lease(&after, 10).await;
+        assert!(urls(&leases).is_superset(&urls(&lost)));
+        assert!(leases.iter().all(|new| lost.iter().all(|old| new.lease_id > old.lease_id)));
+        let late =
+            timeout(Duration::from_millis(300), before.complete(lost.iter().map(page).collect())).await;
+        assert!(late.is_err(), "the frontier does not reply to it: {late:?}");
+        assert_nothing_to_lease(&before).await;
+        assert_eq!(frontier.snapshot().await.pages, 0);
+        after.complete(leases.iter().map(page).collect()).await.unwrap();
+        assert_eq!(frontier.snapshot().await.pages, 10);
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn delay_of_a_host_applies_after_the_death_of_its_worker() {
+    let server = Server::start();
+    block_on(async {
+        let crawl = TestCrawl { delay: Duration::from_millis(400), ..TestCrawl::new(&server, "delays") };
+        let frontier = crawl.take_over().await;
+        let (dead, other) = (crawl.worker(0, 1).await, crawl.worker(1, 1).await);
+        crawl.seed(["http://slow.test/".into(), "http://quick.test/".into()]).await;
+        let slow = HostDelay { delay: Duration::from_secs(30), cooldown: Duration::ZERO };
+        lease(&dead, 2).await;
+        dead.set_host_delay("slow.test", slow).await.unwrap();
+        frontier.process.remove_worker(FIRST).unwrap();
+        // Another worker gets a host after its delay, or is told to wait for the rest of it.
+        let removed = tokio::time::Instant::now();
+        let leases = lease(&other, 1).await;
+        assert_eq!(&*leases[0].url, "http://quick.test/");
+        let since = removed.elapsed() + leases[0].cooldown;
+        assert!(since >= Duration::from_millis(390), "{since:?}");
+        assert_nothing_to_lease(&other).await;
+    });
+}
+
+/// A worker that reserves and completes URLs.
+async fn work(worker: &RemoteBackend, tree: Tree) {
     loop {
-        let leases = backend.lease(worker, 8, Duration::from_millis(20)).await.unwrap();
+        let leases = worker.lease(FIRST, 8, Duration::from_millis(20)).await.unwrap();
+        let mut completions: Vec<Completion> = Vec::new();
         for lease in &leases {
-            assert!(matches!(
-                backend.reserve(lease, BodyBytes::default()).await.unwrap(),
-                BudgetDecision::Granted(_) | BudgetDecision::LeaseLost
-            ));
+            worker.reserve(lease, BodyBytes::default()).await.unwrap();
+            completions.push(tree.completion(lease));
         }
-        backend.complete(leases.iter().map(completion).collect()).await.unwrap();
+        worker.complete(completions).await.unwrap();
     }
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn each_page_is_counted_once_whenever_processes_die() {
-    for partitions in [1, 8] {
-        crawl_with_deaths(partitions);
-    }
-}
-
-fn crawl_with_deaths(partitions: u16) {
-    let (redis, is_finished, deaths) = (Server::start(), AtomicBool::new(false), AtomicUsize::new(0));
-    let crawl = TestCrawl { redis, partitions, is_finished, deaths };
-    block_on(async { crawl.open().await.admit(vec![page(0)]).await.unwrap() });
-    thread::scope(|scope| {
-        for worker in 0..WORKERS {
-            let crawl = &crawl;
-            scope.spawn(move || block_on(crawl.run_workers(WorkerId(worker))));
+fn each_page_is_counted_once_whenever_workers_and_frontiers_die() {
+    let server = Server::start();
+    let (tree, is_finished) = (Tree(1_500), AtomicBool::new(false));
+    let mut crawl = TestCrawl::new(&server, "deaths");
+    crawl.config.queue_size = 64;
+    let (crawl, is_finished) = (&crawl, &is_finished);
+    // Processes of the same worker die and are replaced, in the middle of an operation.
+    let workers = async |number: u16| {
+        let (mut random, mut deaths) = (Random::seeded(number.into()), 0);
+        while !is_finished.load(Ordering::Relaxed) {
+            deaths += 1;
+            let worker = crawl.open().await.join_as_worker(WorkerId(number), deaths).await.unwrap();
+            let lifetime = Duration::from_micros(20_000 + u64::from(random.below(100_000)));
+            let _ = timeout(lifetime, work(&worker, tree)).await;
         }
-        scope.spawn(|| block_on(crawl.run_frontiers()));
+        deaths
+    };
+    let frontiers = async || {
+        let mut random = Random::seeded(99);
+        for deaths in 0.. {
+            let frontier = crawl.take_over().await;
+            if deaths == 0 {
+                crawl.seed([tree.url(0)]).await;
+            }
+            let lifetime = Duration::from_millis(50 + u64::from(random.below(200)));
+            let finished = wait_until("all URLs are completed", async || {
+                frontier.outstanding().await == 0 && frontier.process.is_drained().await.unwrap()
+            });
+            if timeout(lifetime, finished).await.is_ok() {
+                is_finished.store(true, Ordering::Relaxed);
+                tree.assert_crawled(&frontier.snapshot().await);
+                let pages = frontier.snapshot().await.pages;
+                assert_eq!(server.query::<u64>("HLEN crawler:{deaths:frontier}:leases"), 0);
+                // Workers that still run wait for their replies.
+                sleep(Duration::from_millis(150)).await;
+                assert_eq!(frontier.snapshot().await.pages, pages);
+                return deaths;
+            }
+        }
+        0
+    };
+    block_on(async {
+        let (one, two, three, frontiers) = tokio::join!(workers(0), workers(1), workers(2), frontiers());
+        let deaths = one + two + three + frontiers;
+        assert!(deaths > 20, "{deaths} deaths");
     });
-    let snapshot = block_on(async { crawl.open().await.snapshot().await.unwrap() });
-    let pages = PAGES as u64;
-    assert_eq!((snapshot.admitted, snapshot.completed, snapshot.pages), (pages, pages, pages));
-    assert_eq!(snapshot.outcomes, BTreeMap::from([("page".to_owned(), pages)]));
-    assert!(crawl.deaths.load(Ordering::Relaxed) > 20, "{:?} deaths", crawl.deaths);
-
-    for field in ["pages_reserved", "bytes_reserved"] {
-        let partition = if partitions == 1 { "p0" } else { "budget" };
-        let reserved: i64 = crawl.redis.query(&format!("HGET crawler:{{deaths:{partition}}}:used {field}"));
-        assert_eq!(reserved, 0, "{field}: all reservations are released");
-    }
 }

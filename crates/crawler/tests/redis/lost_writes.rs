@@ -1,170 +1,186 @@
-//! A Redis that has lost its most recent writes, as after a power failure or a failover: the crawl continues
-//! from the older state and crawls every page.
+//! A Redis that has lost its most recent writes, as after a power failure or a failover: the frontier notices, takes over
+//! again, and the workers continue from the older state. Every page is crawled.
 
-use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crawler::internal::backend::local::BackendConfig;
-use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::internal::backend::{
-    Backend, CompleteResult, Completion, DiscoveredUrl, Lease, Outlinks, WorkerId,
-};
-use crawler::internal::outcome::Outcome;
-use crawler::internal::prioritizer::Priority;
+use crawler::internal::backend::redis::{FrontierEnd, RemoteBackend};
+use crawler::internal::backend::{Backend, BudgetDecision, CompleteResult, WorkerId};
 use crawler::internal::stats::BodyBytes;
 use testredis::Server;
+use tokio::time::{sleep, timeout};
 
-use super::{block_on, config};
+use super::block_on;
+use super::distributed_crawl::{Frontier, TestCrawl, Tree, hosts, lease, page, wait_until};
 
-const WORKER: WorkerId = WorkerId(0);
+const FIRST: WorkerId = WorkerId(0);
 
-async fn open(server: &Server, partitions: u16) -> RedisBackend {
-    let crawl = RedisCrawl {
-        partitions: Some(partitions),
-        delay: Duration::from_millis(1),
-        ..RedisCrawl::new(server.url().parse().unwrap(), "lost")
-    };
-    RedisBackend::open(crawl, BackendConfig { queue_size: 1_600, ..config(1) }).await.unwrap()
-}
-
-fn discovered(url: String) -> DiscoveredUrl {
-    DiscoveredUrl { url, depth: 1, redirects: 0 }
-}
-
-/// Each page below `/first/` links to two pages below `/second/`, which have no links.
-fn completion(lease: &Lease) -> Completion {
-    let number: usize = lease.url.rsplit('/').next().unwrap().parse().unwrap();
-    let links = if lease.url.contains("/first/") { 2 } else { 0 };
-    let outlinks = (0..links).map(|link| {
-        let target = (number + link) % 40;
-        format!("http://h{}.test/second/{target}", target % 7)
-    });
-    let (bytes, outlinks) = (BodyBytes::unencoded(1), Outlinks::new(outlinks, 1));
-    Completion { outcome: Outcome::Page, bytes, outlinks, ..Completion::new(lease) }
-}
-
-async fn route_and_lease(backend: &RedisBackend) -> Vec<Lease> {
-    let urls = backend.take_unprioritized(1_000, Duration::ZERO).await.unwrap();
-    backend
-        .enqueue_prioritized(urls.iter().map(|url| (url.task_id, Priority::BEST)).collect())
-        .await
-        .unwrap();
-    backend.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
-    backend.lease(WORKER, 15, Duration::ZERO).await.unwrap()
+/// Restarts Redis with what it had at the last SAVE. The frontier knows that its last changes were written: otherwise it
+/// writes them again, and nothing is lost.
+async fn restart(server: &Server, frontier: &Frontier) {
+    frontier.process.flush().await.unwrap();
+    server.restart();
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn lost_writes_are_repeated_and_every_page_is_crawled() {
-    for partitions in [1, 16] {
-        let server = Server::start();
-        block_on(async {
-            let backend = open(&server, partitions).await;
-            let seeds = (0..40).map(|seed| discovered(format!("http://h{}.test/first/{seed}", seed % 7)));
-            backend.admit(seeds.collect()).await.unwrap();
-            let before = route_and_lease(&backend).await;
-            assert_eq!(before.len(), 15);
-            server.query::<()>("SAVE");
-            // Redis acknowledges these operations, and then loses them.
-            backend.complete(before.iter().map(completion).collect()).await.unwrap();
-            let leases = route_and_lease(&backend).await;
-            assert!(!leases.is_empty());
-            server.restart();
-            assert_eq!(backend.snapshot().await.unwrap().completed, 0, "everything since SAVE is lost");
+fn frontier_notices_lost_writes_and_workers_start_afresh() {
+    let server = Server::start();
+    block_on(async {
+        let crawl = TestCrawl::new(&server, "lost");
+        let mut frontier = crawl.take_over().await;
+        let worker = crawl.worker(0, 1).await;
+        crawl.seed(hosts(20)).await;
+        let leases = lease(&worker, 10).await;
+        worker.request_counter().add(7);
+        worker.complete(leases[..5].iter().map(page).collect()).await.unwrap();
+        frontier.process.flush().await.unwrap();
+        server.query::<()>("SAVE");
+        // Redis confirms these changes, and then loses them.
+        worker.complete(leases[5..].iter().map(page).collect()).await.unwrap();
+        let lost = lease(&worker, 5).await;
+        restart(&server, &frontier).await;
+        assert_eq!(frontier.end().await, FrontierEnd::DataLost);
 
-            let results = backend.complete(leases.iter().map(completion).collect()).await.unwrap();
-            assert!(results.iter().all(|result| *result == CompleteResult::StaleLease));
-            let mut crawled = BTreeSet::new();
-            for _ in 0..100 {
-                let leases = route_and_lease(&backend).await;
-                crawled.extend(leases.iter().map(|lease| lease.url.clone()));
-                backend.complete(leases.iter().map(completion).collect()).await.unwrap();
-                if backend.outstanding().await.unwrap() == 0 {
-                    break;
-                }
-            }
-            let snapshot = backend.snapshot().await.unwrap();
-            assert_eq!((snapshot.outstanding(), snapshot.pages, crawled.len()), (0, 80, 80));
-            assert_eq!(snapshot.outcomes["page"], 80);
-            assert_eq!((snapshot.active_hosts, snapshot.parked), (0, 0));
-        });
+        let next = crawl.take_over().await;
+        assert_eq!(next.snapshot().await.pages, 5);
+        let results = worker.complete(lost.iter().map(page).collect()).await.unwrap();
+        assert_eq!(results, vec![CompleteResult::StaleLease; 5], "its leases have ended");
+        let again = lease(&worker, 15).await;
+        let results = worker.complete(again.iter().map(page).collect()).await.unwrap();
+        assert!(matches!(results[0], CompleteResult::Applied { id: Some(6), .. }), "{results:?}");
+        let snapshot = next.snapshot().await;
+        assert_eq!((snapshot.pages, snapshot.outstanding(), snapshot.requests), (20, 0, 7));
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn leases_that_redis_has_lost_are_leased_again() {
+    let server = Server::start();
+    block_on(async {
+        let crawl = TestCrawl::new(&server, "lost");
+        let mut frontier = crawl.take_over().await;
+        let worker = crawl.worker(0, 1).await;
+        crawl.seed(hosts(20)).await;
+        frontier.process.flush().await.unwrap();
+        server.query::<()>("SAVE");
+        // The worker only waits for leases, and requests nothing.
+        let lost = lease(&worker, 10).await;
+        restart(&server, &frontier).await;
+        // Its limit, which it sends again, is the only change.
+        assert_eq!(frontier.end().await, FrontierEnd::DataLost);
+        let next = crawl.take_over().await;
+        let leases = lease(&worker, 20).await;
+        worker.complete(leases.iter().map(page).collect()).await.unwrap();
+        let late = worker.complete(vec![page(&lost[0])]).await.unwrap();
+        assert_eq!(late, [CompleteResult::StaleLease]);
+        assert_eq!(next.outstanding().await, 0);
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn worker_that_waits_for_the_budget_notices_lost_writes() {
+    let server = Server::start();
+    block_on(async {
+        let mut crawl = TestCrawl::new(&server, "lost");
+        crawl.config.max_pages = 1;
+        let mut frontier = crawl.take_over().await;
+        let worker = crawl.worker(0, 1).await;
+        crawl.seed(hosts(3)).await;
+        let leases = lease(&worker, 3).await;
+        let granted = worker.reserve(&leases[0], BodyBytes::default()).await.unwrap();
+        assert!(matches!(granted, BudgetDecision::Granted(_)), "{granted:?}");
+        frontier.process.flush().await.unwrap();
+        server.query::<()>("SAVE");
+        // This request has no reply while later ones have theirs.
+        let wait = || timeout(Duration::from_millis(100), worker.wait_for_budget(&leases[1]));
+        assert!(wait().await.is_err() || wait().await.is_err(), "one page is reserved");
+        for _ in 0..3 {
+            worker
+                .set_host_delay(
+                    "h1.test",
+                    crawler::internal::backend::HostDelay {
+                        delay: Duration::from_millis(1),
+                        cooldown: Duration::ZERO,
+                    },
+                )
+                .await
+                .unwrap();
+        }
+        restart(&server, &frontier).await;
+        assert_eq!(frontier.end().await, FrontierEnd::DataLost);
+        let next = crawl.take_over().await;
+        let admitted = timeout(Duration::from_secs(5), worker.admit(Vec::new())).await;
+        admitted.expect("the frontier replies").unwrap();
+        drop(next);
+    });
+}
+
+async fn work(worker: &RemoteBackend, tree: Tree, is_finished: &AtomicBool) {
+    while !is_finished.load(Ordering::Relaxed) {
+        let leases = worker.lease(FIRST, 8, Duration::from_millis(20)).await.unwrap();
+        for lease in &leases {
+            worker.reserve(lease, BodyBytes::default()).await.unwrap();
+        }
+        let completions = leases.iter().map(|lease| tree.completion(lease)).collect();
+        // After the last kill of Redis, a worker may wait for a reply to a message that was applied before.
+        worker.complete(completions).await.unwrap();
+        sleep(Duration::from_millis(3)).await;
     }
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn lost_lease_does_not_complete_a_lease_of_another_url() {
+fn every_page_is_crawled_though_redis_loses_writes_again_and_again() {
     let server = Server::start();
-    block_on(async {
-        let backend = open(&server, 1).await;
-        server.query::<()>("SAVE");
-        backend.admit(vec![discovered("http://a.test/first/1".into())]).await.unwrap();
-        let lost = route_and_lease(&backend).await;
-        server.restart();
-        let other = open(&server, 1).await;
-        other.admit(vec![discovered("http://b.test/first/2".into())]).await.unwrap();
-        let leases = route_and_lease(&other).await;
-        assert_eq!(
-            (leases[0].task_id, leases.len()),
-            (lost[0].task_id, 1),
-            "it has the task ID of the lost one"
-        );
-        let result = backend.complete(vec![completion(&lost[0])]).await.unwrap();
-        assert_eq!(result, [CompleteResult::StaleLease]);
-        let result = other.complete(vec![completion(&leases[0])]).await.unwrap();
-        assert!(matches!(result[..], [CompleteResult::Applied { id: Some(1), .. }]));
-    });
-}
-
-#[test]
-#[ignore = "needs redis-server; make test installs it"]
-fn lost_partition_accepts_new_urls() {
-    let server = Server::start();
-    block_on(async {
-        let backend = open(&server, 4).await;
-        let seeds = |name: &str| {
-            (0..40).map(|seed| discovered(format!("http://{name}{seed}.test/second/1"))).collect()
-        };
-        backend.admit(seeds("a")).await.unwrap();
-        let leases = route_and_lease(&backend).await;
-        for key in server.query::<Vec<String>>("KEYS crawler:{lost:p2}:*") {
-            server.query::<i64>(&format!("DEL {key}"));
-        }
-        backend.complete(leases.iter().map(completion).collect()).await.unwrap();
-        assert_eq!(backend.admit(seeds("b")).await.unwrap().new, 40);
-        let mut crawled = BTreeSet::new();
-        for _ in 0..100 {
-            let leases = route_and_lease(&backend).await;
-            crawled.extend(leases.iter().map(|lease| lease.url.clone()));
-            backend.complete(leases.iter().map(completion).collect()).await.unwrap();
-            if backend.outstanding().await.unwrap() == 0 {
-                break;
+    let (tree, is_finished, losses) = (Tree(800), AtomicBool::new(false), AtomicBool::new(true));
+    let crawl = TestCrawl::new(&server, "losses");
+    let (crawl, is_finished, losses) = (&crawl, &is_finished, &losses);
+    let serve = async || {
+        let mut seeded = false;
+        loop {
+            let mut frontier = crawl.take_over().await;
+            if !seeded {
+                crawl.seed([tree.url(0)]).await;
+                seeded = true;
             }
+            wait_until("the crawl ends", async || {
+                let is_over = frontier.outstanding().await == 0 && !losses.load(Ordering::Relaxed);
+                frontier.has_ended() || is_over && frontier.process.is_drained().await.unwrap()
+            })
+            .await;
+            if !frontier.has_ended() {
+                is_finished.store(true, Ordering::Relaxed);
+                // The workers get their last replies.
+                sleep(Duration::from_millis(100)).await;
+                tree.assert_crawled(&frontier.snapshot().await);
+                return;
+            }
+            // Redis may have lost the take-over itself: then it looks as if another frontier had taken over.
+            frontier.end().await;
         }
-        assert_eq!(crawled.iter().filter(|url| url.contains("//b")).count(), 40);
-        assert_eq!(backend.outstanding().await.unwrap(), 0);
-    });
-}
-
-#[test]
-#[ignore = "needs redis-server; make test installs it"]
-fn cut_connection_loses_no_lease() {
-    let server = Server::start();
-    let proxy = testredis::Proxy::for_server(&server);
+    };
+    let lose = async || {
+        wait_until("pages are crawled", async || {
+            server.query::<u64>("LLEN crawler:{losses:frontier}:completed") > 3
+        })
+        .await;
+        for _ in 0..4 {
+            server.query::<()>("SAVE");
+            sleep(Duration::from_millis(120)).await;
+            server.restart();
+            sleep(Duration::from_millis(250)).await;
+        }
+        losses.store(false, Ordering::Relaxed);
+    };
+    let workers = async |number: u16| {
+        let worker = crawl.open().await.join_as_worker(WorkerId(number), 1).await.unwrap();
+        let working = timeout(super::distributed_crawl::TIMEOUT, work(&worker, tree, is_finished));
+        working.await.expect("timeout: a worker hangs");
+    };
     block_on(async {
-        let crawl = RedisCrawl {
-            partitions: Some(4),
-            delay: Duration::ZERO,
-            ..RedisCrawl::new(proxy.url().parse().unwrap(), "cut")
-        };
-        let backend = RedisBackend::open(crawl, config(1)).await.unwrap();
-        let seeds = (0..20).map(|seed| discovered(format!("http://h{seed}.test/second/{seed}")));
-        backend.admit(seeds.collect()).await.unwrap();
-        let mut leases = route_and_lease(&backend).await;
-        proxy.close_connections();
-        leases.extend(route_and_lease(&backend).await);
-        let results = backend.complete(leases.iter().map(completion).collect()).await.unwrap();
-        assert_eq!(results.len(), 20);
-        assert!(results.iter().all(|result| matches!(result, CompleteResult::Applied { .. })));
+        tokio::join!(serve(), lose(), workers(0), workers(1));
     });
 }

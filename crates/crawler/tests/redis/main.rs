@@ -1,10 +1,9 @@
-//! Tests of the Redis backend. The tests in this file run whole crawls, and compare the result with the web's
+//! Tests of distributed crawls on Redis. The tests in this file run whole crawls, and compare the result with the web's
 //! pages and its log.
 
 mod dead_workers;
-mod domain_transfers;
+mod distributed_crawl;
 mod inspect;
-mod late_requests;
 mod lifecycle;
 mod lost_writes;
 mod members;
@@ -20,8 +19,8 @@ use std::time::Duration;
 
 use crawler::StopHandle;
 use crawler::internal::backend::local::{BackendConfig, HostLimits};
-use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::internal::backend::{Backend, Budget, DiscoveredUrl, Snapshot, WorkerId};
+use crawler::internal::backend::redis::{CrawlControl, RedisCrawl, RedisStateReader, RemoteBackend};
+use crawler::internal::backend::{Backend, DiscoveredUrl, Snapshot, WorkerId};
 use crawler::internal::config::{DnsOverride, FetchConfig, Oversize};
 use crawler::internal::fetch::fetcher::Fetcher;
 use crawler::internal::fetch::throttle::HostThrottle;
@@ -30,7 +29,7 @@ use crawler::internal::modules::Module;
 use crawler::internal::modules::output::files::{OutputFiles, Start};
 use crawler::internal::modules::page_pipeline::PagePipeline;
 use crawler::internal::page::Page;
-use crawler::internal::prioritizer::{DepthPopularity, Priority, PriorityQueues, Random};
+use crawler::internal::prioritizer::{DepthPopularity, PriorityQueues};
 use crawler::internal::scope::Scope;
 use crawler::internal::similarity::Threshold;
 use crawler::internal::worker::{Worker, WorkerContext};
@@ -64,7 +63,6 @@ fn config(workers: u16) -> BackendConfig {
 struct Crawl {
     redis: String,
     name: &'static str,
-    partitions: u16,
     config: BackendConfig,
     delay: Duration,
     seed: Url,
@@ -76,51 +74,67 @@ type PageUrls = Arc<Mutex<Vec<String>>>;
 impl Crawl {
     fn new(web: &Web, redis: &Server, name: &'static str, workers: u16) -> Crawl {
         let seed = web.url_of("h0.test", "/").parse().unwrap();
-        let config = config(workers);
-        Crawl { redis: redis.url(), name, partitions: 16, config, delay: Duration::ZERO, seed }
+        Crawl { redis: redis.url(), name, config: config(workers), delay: Duration::ZERO, seed }
     }
 
-    fn open(&self) -> RedisBackend {
-        let crawl = RedisCrawl {
-            partitions: Some(self.partitions),
-            delay: self.delay,
-            ..RedisCrawl::new(self.redis.clone().parse().unwrap(), self.name)
-        };
-        block_on(RedisBackend::open(crawl, self.config.clone())).unwrap()
+    fn open(&self) -> CrawlControl {
+        let place =
+            RedisCrawl { delay: self.delay, ..RedisCrawl::new(self.redis.parse().unwrap(), self.name) };
+        let hosts = HostLimits { delay: self.delay, ..self.config.hosts.clone() };
+        block_on(CrawlControl::open(place, BackendConfig { hosts, ..self.config.clone() })).unwrap()
     }
 
-    /// Crawls to the end. Each worker and the frontier have their own thread and connection.
+    /// Crawls to the end. Each worker and the frontier have their own thread and connections.
     fn run(&self) -> (Vec<String>, Snapshot) {
-        let (urls, stop) = (PageUrls::default(), StopHandle::new());
-        let backend = self.open();
-        block_on(backend.admit(vec![DiscoveredUrl { url: self.seed.to_string(), depth: 0, redirects: 0 }]))
-            .unwrap();
+        let (urls, stop, control) = (PageUrls::default(), StopHandle::new(), self.open());
+        let process = block_on(control.take_over()).unwrap();
+        let seed = DiscoveredUrl { url: self.seed.to_string(), depth: 0, redirects: 0 };
+        block_on(control.add_seeds(&[seed], false)).unwrap();
         thread::scope(|scope| {
             for id in 0..self.config.workers {
                 let (urls, stop) = (&urls, &stop);
                 scope.spawn(move || {
-                    let worked = block_on(self.worker(id, urls, stop).run());
+                    let control = self.open();
+                    let backend = Arc::new(block_on(control.join_as_worker(WorkerId(id), 1)).unwrap());
+                    let worked = block_on(self.worker(id, backend, urls, stop).run());
                     // A worker that fails ends the crawl, so that the others do not wait for its URLs.
                     stop.stop();
                     worked.unwrap();
                 });
             }
-            let finished = block_on(frontier::run(&backend, &DepthPopularity, Random::seeded(7), &stop));
+            block_on(async {
+                tokio::select! {
+                    ended = process.run() => panic!("{ended:?}"),
+                    () = async {
+                        while !process.is_drained().await.unwrap() {
+                            tokio::time::sleep(Duration::from_millis(5)).await;
+                        }
+                        let backend = process.backend();
+                        frontier::run(&**backend, &DepthPopularity, &stop).await.unwrap();
+                        process.flush().await.unwrap();
+                    } => {}
+                }
+            });
             stop.stop();
-            finished.unwrap();
         });
-        let snapshot = block_on(backend.snapshot()).unwrap();
+        let snapshot = block_on(process.backend().snapshot()).unwrap();
         (Arc::into_inner(urls).unwrap().into_inner().unwrap(), snapshot)
     }
 
-    fn worker(&self, id: u16, urls: &PageUrls, stop: &StopHandle) -> Arc<Worker<RedisBackend>> {
+    fn worker(
+        &self,
+        id: u16,
+        backend: Arc<RemoteBackend>,
+        urls: &PageUrls,
+        stop: &StopHandle,
+    ) -> Arc<Worker<RemoteBackend>> {
         let urls = Arc::clone(urls);
         let collector: Box<dyn Module> =
             Box::new(move |page: &Page| urls.lock().unwrap().push(page.url.to_string()));
         let files = OutputFiles::open(&[], Start::Fresh).unwrap();
         let hosts: Vec<Url> = (0..20).map(|n| format!("http://h{n}.test/").parse().unwrap()).collect();
         let context = Arc::new(WorkerContext {
-            backend: Arc::new(self.open()),
+            backend,
             pipeline: Arc::new(PagePipeline::new(vec![collector], Vec::new(), files, Arc::new(|_, _| {}))),
             scope: Scope::domains(&hosts),
             max_depth: 1_000,
@@ -163,7 +177,7 @@ fn assert_complete(urls: Vec<String>, snapshot: &Snapshot, web: &Web) {
     assert_eq!(snapshot.stored_pages, pages);
     let (queued, leased): (Vec<_>, Vec<_>) = snapshot.workers.iter().copied().unzip();
     assert_eq!(queued.iter().chain(&leased).chain(&snapshot.priority_queues).sum::<usize>(), 0);
-    assert_eq!((snapshot.url_queue, snapshot.parked, snapshot.active_hosts), ((0, 0), 0, 0));
+    assert_eq!((snapshot.url_queue, snapshot.active_hosts), ((0, 0), 0));
     assert_eq!(snapshot.seen_urls, snapshot.completed as usize);
 }
 
@@ -175,10 +189,10 @@ fn assert_requested_once(web: &Web) {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn every_page_is_crawled_with_any_number_of_workers_and_partitions() {
-    for (workers, partitions) in [(1, 1), (4, 1), (4, 16)] {
+fn every_page_is_crawled_with_any_number_of_workers() {
+    for workers in [1, 4] {
         let (web, redis) = (Web::builder().seeded_hosts(7, 20, 12).start(), Server::start());
-        let crawl = Crawl { partitions, ..Crawl::new(&web, &redis, "whole", workers) };
+        let crawl = Crawl::new(&web, &redis, "whole", workers);
         let (urls, snapshot) = crawl.run();
         assert_complete(urls, &snapshot, &web);
         assert_requested_once(&web);
@@ -228,9 +242,10 @@ fn near_duplicate_pages_are_dropped_and_the_others_are_stored() {
     assert!(dropped > 10, "{:?}", snapshot.outcomes);
     assert_eq!(snapshot.stored_pages, urls.len());
     let expected = web.truth_from(&web.url_of("h0.test", "/"), 1_000);
-    let backend = crawl.open();
+    let place = RedisCrawl::new(redis.url().parse().unwrap(), "similar");
+    let stored = block_on(RedisStateReader::open(place)).unwrap();
     for url in &urls {
-        let stored = block_on(backend.load_content(url)).unwrap();
+        let stored = block_on(stored.content(&url.parse().unwrap())).unwrap();
         assert_eq!(stored.as_ref(), Some(&expected[url].1), "{url}");
     }
 }
@@ -247,26 +262,10 @@ fn no_url_is_lost_with_queues_of_size_one() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn budgets_are_used_up_exactly_across_partitions() {
+fn budgets_are_used_up_exactly_by_several_workers() {
     let (web, redis) = (Web::builder().seeded_hosts(11, 20, 20).start(), Server::start());
     let mut crawl = Crawl::new(&web, &redis, "budget", 4);
     crawl.config.max_pages = 57;
     let (urls, snapshot) = crawl.run();
     assert_eq!((urls.len(), snapshot.pages), (57, 57));
-    assert_eq!(block_on(crawl.open().exhausted_budget()).unwrap(), Some(Budget::Pages));
-}
-
-/// Prioritizes and routes all URLs.
-async fn route(backend: &RedisBackend) {
-    loop {
-        let urls = backend.take_unprioritized(1_000, Duration::ZERO).await.unwrap();
-        backend
-            .enqueue_prioritized(urls.iter().map(|url| (url.task_id, Priority::BEST)).collect())
-            .await
-            .unwrap();
-        let moved = backend.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
-        if urls.is_empty() && moved == 0 {
-            return;
-        }
-    }
 }

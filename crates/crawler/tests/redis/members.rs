@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use crawler::internal::backend::WorkerId;
-use crawler::internal::backend::redis::{JoinResult, Member, Phase, RedisBackend, RedisCrawl, Role};
+use crawler::internal::backend::redis::{CrawlControl, JoinResult, Member, Phase, Role, crawl_info};
 use testredis::Server;
 
-use super::{block_on, config};
+use super::block_on;
+use super::distributed_crawl::TestCrawl;
 
 const FIRST: Role = Role::Worker(WorkerId(0));
 
-async fn open(server: &Server) -> RedisBackend {
-    let crawl = RedisCrawl::new(server.url().parse().unwrap(), "members");
-    RedisBackend::open(crawl, config(0)).await.unwrap()
+async fn open(server: &Server) -> CrawlControl {
+    TestCrawl::new(server, "members").open().await
 }
 
-async fn only_member(backend: &RedisBackend) -> Member {
-    let (members, _) = backend.members().await.unwrap();
+async fn only_member(control: &CrawlControl) -> Member {
+    let (members, _) = control.members().await.unwrap();
     assert_eq!(members.len(), 1, "{members:?}");
     members.into_iter().next().unwrap()
 }
@@ -26,17 +26,17 @@ async fn only_member(backend: &RedisBackend) -> Member {
 fn role_has_one_member_and_the_first_free_worker_id_is_assigned() {
     let server = Server::start();
     block_on(async {
-        let backend = open(&server).await;
-        assert!(matches!(backend.join(None, "a", "here", None).await.unwrap(), JoinResult::New(FIRST, _)));
-        let second = backend.join(None, "b", "here", None).await.unwrap();
-        assert!(matches!(second, JoinResult::New(Role::Worker(WorkerId(1)), _)), "{second:?}");
-        let taken = backend.join(Some(FIRST), "c", "here", None).await.unwrap();
+        let control = open(&server).await;
+        assert!(matches!(control.join(None, "a", "here", None).await.unwrap(), JoinResult::Joined(FIRST, _)));
+        let second = control.join(None, "b", "here", None).await.unwrap();
+        assert!(matches!(second, JoinResult::Joined(Role::Worker(WorkerId(1)), _)), "{second:?}");
+        let taken = control.join(Some(FIRST), "c", "here", None).await.unwrap();
         assert!(matches!(taken, JoinResult::Taken(Member { ref token, .. }) if token == "a"), "{taken:?}");
-        backend.leave(FIRST, "b").await.unwrap();
-        let (members, _) = backend.members().await.unwrap();
+        control.leave(FIRST, "b").await.unwrap();
+        let (members, _) = control.members().await.unwrap();
         assert_eq!(members.len(), 2, "a process cannot leave for another");
-        backend.leave(FIRST, "a").await.unwrap();
-        assert!(matches!(backend.join(None, "c", "here", None).await.unwrap(), JoinResult::New(FIRST, _)));
+        control.leave(FIRST, "a").await.unwrap();
+        assert!(matches!(control.join(None, "c", "here", None).await.unwrap(), JoinResult::Joined(FIRST, _)));
     });
 }
 
@@ -45,19 +45,19 @@ fn role_has_one_member_and_the_first_free_worker_id_is_assigned() {
 fn member_with_a_newer_heartbeat_is_not_declared_dead() {
     let server = Server::start();
     block_on(async {
-        let backend = open(&server).await;
-        backend.join(Some(FIRST), "a", "here", None).await.unwrap();
-        let before = only_member(&backend).await;
+        let control = open(&server).await;
+        control.join(Some(FIRST), "a", "here", None).await.unwrap();
+        let before = only_member(&control).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
-        assert!(backend.heartbeat(FIRST, "a", Duration::ZERO, None).await.unwrap().is_member);
-        assert!(!backend.declare_dead(&before).await.unwrap());
-        let joined = backend.join(Some(FIRST), "b", "here", Some(&before)).await.unwrap();
+        assert!(control.heartbeat(FIRST, "a", Duration::ZERO).await.unwrap().0);
+        assert!(!control.declare_dead(&before).await.unwrap());
+        let joined = control.join(Some(FIRST), "b", "here", Some(&before)).await.unwrap();
         assert!(matches!(joined, JoinResult::Taken(_)), "{joined:?}");
-        let member = only_member(&backend).await;
-        let joined = backend.join(Some(FIRST), "b", "here", Some(&member)).await.unwrap();
-        assert!(matches!(joined, JoinResult::TookOver(FIRST, _)), "{joined:?}");
-        let reply = backend.heartbeat(FIRST, "a", Duration::ZERO, None).await.unwrap();
-        assert!(!reply.is_member, "another process has the role");
+        let member = only_member(&control).await;
+        let joined = control.join(Some(FIRST), "b", "here", Some(&member)).await.unwrap();
+        assert!(matches!(joined, JoinResult::Joined(FIRST, _)), "{joined:?}");
+        let reply = control.heartbeat(FIRST, "a", Duration::ZERO).await.unwrap();
+        assert!(!reply.0, "another process has the role");
     });
 }
 
@@ -66,42 +66,76 @@ fn member_with_a_newer_heartbeat_is_not_declared_dead() {
 fn role_of_a_dead_member_is_free_only_after_its_urls_are_reassigned() {
     let server = Server::start();
     block_on(async {
-        let backend = open(&server).await;
-        backend.join(Some(FIRST), "a", "here", None).await.unwrap();
-        let member = only_member(&backend).await;
-        assert!(backend.declare_dead(&member).await.unwrap());
-        assert!(!backend.heartbeat(FIRST, "a", Duration::ZERO, None).await.unwrap().is_member);
-        let joined = backend.join(Some(FIRST), "b", "here", Some(&member)).await.unwrap();
+        let control = open(&server).await;
+        control.join(Some(FIRST), "a", "here", None).await.unwrap();
+        let member = only_member(&control).await;
+        assert!(control.declare_dead(&member).await.unwrap());
+        assert!(!control.heartbeat(FIRST, "a", Duration::ZERO).await.unwrap().0);
+        let joined = control.join(Some(FIRST), "b", "here", Some(&member)).await.unwrap();
         assert!(matches!(joined, JoinResult::Taken(Member { is_dead: true, .. })), "{joined:?}");
-        backend.leave(FIRST, "a").await.unwrap();
-        assert!(matches!(backend.join(Some(FIRST), "b", "here", None).await.unwrap(), JoinResult::New(..)));
+        control.leave(FIRST, "a").await.unwrap();
+        assert!(matches!(
+            control.join(Some(FIRST), "b", "here", None).await.unwrap(),
+            JoinResult::Joined(..)
+        ));
     });
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn end_applies_only_to_the_opening_it_was_decided_for() {
+fn end_applies_only_to_the_run_it_was_decided_for() {
     let server = Server::start();
     block_on(async {
-        let backend = open(&server).await;
-        assert_eq!(backend.members().await.unwrap().1.phase, Phase::Unknown);
-        let first = backend.set_seeding(b"note").await.unwrap();
+        let control = open(&server).await;
+        assert_eq!(control.members().await.unwrap().1.phase, Phase::Unknown);
+        let first = control.set_seeding(b"note").await.unwrap();
         assert_eq!(
-            backend.set_ended(first.run, "done").await.unwrap().phase,
+            control.set_ended(first.run, "done").await.unwrap().phase,
             Phase::Seeding,
             "seeds are being admitted"
         );
-        assert_eq!(backend.set_running(first.run).await.unwrap().phase, Phase::Running);
-        let second = backend.set_seeding(b"").await.unwrap();
+        assert_eq!(control.set_running(first.run).await.unwrap().phase, Phase::Running);
+        let second = control.set_seeding(b"").await.unwrap();
         assert_eq!(second.version, first.version, "without a note, no process has to restart");
-        assert_eq!(backend.set_running(first.run).await.unwrap().phase, Phase::Seeding);
-        backend.set_running(second.run).await.unwrap();
-        assert_eq!(backend.set_ended(first.run, "done").await.unwrap().phase, Phase::Running);
-        assert_eq!(backend.set_ended(second.run, "pages").await.unwrap().phase, Phase::Ended("pages".into()));
-        backend.store_result(first.run, "old").await.unwrap();
-        assert_eq!(backend.result().await.unwrap(), None);
-        let third = backend.set_seeding(b"other").await.unwrap();
+        assert_eq!(control.set_running(first.run).await.unwrap().phase, Phase::Seeding);
+        control.set_running(second.run).await.unwrap();
+        assert_eq!(control.set_ended(first.run, "done").await.unwrap().phase, Phase::Running);
+        assert_eq!(control.set_ended(second.run, "pages").await.unwrap().phase, Phase::Ended("pages".into()));
+        control.store_result(first.run, "old").await.unwrap();
+        assert_eq!(control.result().await.unwrap(), None);
+        let third = control.set_seeding(b"other").await.unwrap();
         assert!(third.version > second.version);
-        assert!(!backend.archive(second.run).await.unwrap().is_archived, "the crawl was opened again");
+        assert!(!control.archive(second.run).await.unwrap().is_archived, "the crawl was started again");
+        let info = crawl_info(&TestCrawl::new(&server, "members").place()).await.unwrap().unwrap();
+        assert_eq!(
+            (info.metadata.as_slice(), info.state.run, info.has_result),
+            (&b"other"[..], third.run, false)
+        );
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn reports_result_and_elapsed_time_belong_to_a_run() {
+    let server = Server::start();
+    block_on(async {
+        let control = open(&server).await;
+        let run = control.set_seeding(b"note").await.unwrap().run;
+        control.set_running(run).await.unwrap();
+        control.join(Some(Role::Frontier), "f", "here", None).await.unwrap();
+        for _ in 0..2 {
+            control.heartbeat(Role::Frontier, "f", Duration::from_millis(700)).await.unwrap();
+        }
+        let (is_member, _) =
+            control.heartbeat(Role::Frontier, "other", Duration::from_secs(9)).await.unwrap();
+        assert!(!is_member);
+        control.report("f", "fine").await.unwrap();
+        control.set_ended(run, "done").await.unwrap();
+        control.store_result(run, "all").await.unwrap();
+        assert_eq!(control.result().await.unwrap().as_deref(), Some("all"));
+        assert_eq!(control.reports().await.unwrap()["f"], "fine");
+        let next = control.set_seeding(b"").await.unwrap();
+        assert_eq!(next.elapsed, Duration::from_millis(1_400), "it counts all runs");
+        assert_eq!((control.result().await.unwrap(), control.reports().await.unwrap().len()), (None, 0));
     });
 }

@@ -1,200 +1,180 @@
-//! How much memory a crawl takes in Redis, and for how long.
+//! How much memory a crawl takes on Redis, and how long it takes to take over a large one.
 
-use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::internal::backend::{Backend, Completion, ContentMatch, DiscoveredUrl, WorkerId};
-use crawler::internal::outcome::Outcome;
-use crawler::internal::prioritizer::Priority;
-use crawler::internal::similarity::{Fingerprint, Threshold};
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::{Backend, CompleteResult, WorkerId};
+use crawler::internal::similarity::Fingerprint;
 use testredis::Server;
-use tokio::task::JoinSet;
 
+use super::distributed_crawl::{Frontier, TestCrawl, discovered, lease, page, wait_until};
 use super::{block_on, config};
 
-const LINKS: usize = 10_000;
+const URLS: usize = 100_000;
 
-/// Admits and completes many URLs of many domains.
-async fn complete_many(backend: &RedisBackend) {
-    for batch in 0..LINKS / 1000 {
-        let urls = (0..1000).map(|number| DiscoveredUrl {
-            url: format!("http://h{number}.test/{batch}"),
-            depth: 1,
-            redirects: 0,
-        });
-        assert_eq!(backend.admit(urls.collect()).await.unwrap().new, 1000);
-        let mut completed = 0;
-        while completed < 1000 {
-            let urls = backend.take_unprioritized(1000, Duration::ZERO).await.unwrap();
-            backend
-                .enqueue_prioritized(urls.iter().map(|url| (url.task_id, Priority::BEST)).collect())
-                .await
-                .unwrap();
-            backend.route(vec![Priority::BEST; 1000], Duration::ZERO).await.unwrap();
-            let leases = backend.lease(WorkerId(0), 1000, Duration::ZERO).await.unwrap();
-            let completions =
-                leases.iter().map(|lease| Completion { outcome: Outcome::Page, ..Completion::new(lease) });
-            completed += backend.complete(completions.collect()).await.unwrap().len();
-        }
-    }
-}
+/// The bytes that Redis takes per URL.
+const MAX_PER_LINK: f64 = 40.0;
+const MAX_PER_WAITING_URL: f64 = 200.0;
 
-#[test]
-#[ignore = "needs redis-server; make test installs it"]
-fn seen_url_takes_less_than_50_bytes() {
-    for keep_depths in [false, true] {
-        let redis = Server::start();
-        let config = crawler::internal::backend::local::BackendConfig {
-            queue_size: 10_000,
-            keep_depths,
-            max_pages: u64::MAX,
-            ..config(1)
-        };
-        let crawl = RedisCrawl {
-            partitions: Some(4),
-            delay: Duration::ZERO,
-            ..RedisCrawl::new(redis.url().parse().unwrap(), "links")
-        };
-        let backend = block_on(RedisBackend::open(crawl, config)).unwrap();
-        block_on(complete_many(&backend));
-        assert_eq!(block_on(backend.snapshot()).unwrap().seen_urls, LINKS);
-        let shards: Vec<String> = redis.query("KEYS *}:links:*");
-        let bytes: usize =
-            shards.iter().map(|shard| redis.query::<usize>(&format!("MEMORY USAGE {shard}"))).sum();
-        assert!(bytes < 50 * LINKS, "{} bytes per URL", bytes / LINKS);
-        for shard in shards {
-            let encoding: String = redis.query(&format!("OBJECT ENCODING {shard}"));
-            assert_eq!(encoding, "listpack", "{shard}");
-            assert_eq!(redis.query::<i64>(&format!("TTL {shard}")), -1, "{shard} does not expire");
-        }
-    }
-}
-
-/// A number of Redis's INFO reply.
-pub(super) fn info_number(redis: &Server, section: &str, name: &str) -> usize {
-    let information: String = redis.query(&format!("INFO {section}"));
-    let line = information.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-    line.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0)
-}
-
-#[test]
-#[ignore = "needs redis-server; make test installs it"]
-fn queued_url_takes_less_than_400_bytes() {
-    let redis = Server::start();
-    let crawl = RedisCrawl {
-        partitions: Some(1),
-        delay: Duration::ZERO,
-        ..RedisCrawl::new(redis.url().parse().unwrap(), "queued")
-    };
-    let backend = block_on(RedisBackend::open(crawl, config(1))).unwrap();
-    let before = info_number(&redis, "memory", "used_memory:");
-    for batch in 0..LINKS / 1000 {
-        let urls = (0..1000).map(|number| DiscoveredUrl {
-            url: format!("http://www.host{number}.test/section/of/many/page-{batch}.html"),
-            depth: 1,
-            redirects: 0,
-        });
-        assert_eq!(block_on(backend.admit(urls.collect())).unwrap().new, 1000);
-    }
-    let bytes = (info_number(&redis, "memory", "used_memory:") - before) / LINKS;
-    assert!(bytes < 400, "{bytes} bytes per URL");
-}
-
-#[test]
-#[ignore = "needs redis-server; make test installs it"]
-fn recently_admitted_links_are_not_sent_again() {
-    let redis = Server::start();
-    let crawl = RedisCrawl {
-        partitions: Some(1),
-        delay: Duration::ZERO,
-        ..RedisCrawl::new(redis.url().parse().unwrap(), "recent")
-    };
-    let open = || block_on(RedisBackend::open(crawl.clone(), config(1))).unwrap();
-    let (backend, other) = (open(), open());
-    let links = |depth| {
-        let links =
-            (0..100).map(|number| DiscoveredUrl { url: format!("http://h/{number}"), depth, redirects: 0 });
-        links.collect::<Vec<_>>()
-    };
-    let scripts = || info_number(&redis, "commandstats", "cmdstat_evalsha:calls=");
-    let before = scripts();
-    assert_eq!(block_on(backend.admit(links(3))).unwrap().new, 100);
-    for depth in [3, 7, 1] {
-        let admitted = block_on(backend.admit(links(depth))).unwrap();
-        assert_eq!((admitted.new, admitted.seen), (0, 100));
-    }
-    assert_eq!(scripts() - before, 1, "depths are not stored");
-    assert_eq!(block_on(other.admit(links(3))).unwrap().seen, 100, "another process sends them itself");
-    backend.advance(Duration::from_secs(10 * 3600));
-    assert_eq!(block_on(backend.admit(links(3))).unwrap().seen, 100);
-    assert_eq!(scripts() - before, 2, "they do not expire");
-}
-
-#[test]
-#[ignore = "needs redis-server; make test installs it"]
-fn only_the_seen_set_remains_of_completed_urls() {
-    let redis = Server::start();
-    let crawl = RedisCrawl {
-        partitions: Some(1),
-        delay: Duration::ZERO,
-        ..RedisCrawl::new(redis.url().parse().unwrap(), "clean")
-    };
-    let config = crawler::internal::backend::local::BackendConfig {
+fn large(server: &Server, name: &'static str) -> TestCrawl {
+    let config = BackendConfig {
         queue_size: 10_000,
+        keep_content: false,
         max_pages: u64::MAX,
-        ..config(1)
+        max_bytes: u64::MAX / 4,
+        ..config(0)
     };
-    let backend = block_on(RedisBackend::open(crawl, config)).unwrap();
-    block_on(complete_many(&backend));
-    let left: Vec<String> = redis.query("KEYS *:tasks");
-    assert_eq!(left, Vec::<String>::new());
-    for gone in ["outstanding", "loans", "overflow", "prioritizing", "returned", "active"] {
-        assert_eq!(redis.query::<u32>(&format!("EXISTS crawler:{{clean:p0}}:{gone}")), 0, "{gone}");
+    TestCrawl { config, ..TestCrawl::new(server, name) }
+}
+
+fn url(number: usize) -> String {
+    format!("http://www.host{}.test/section{}/page-{number}.html", number % 1_000, number / 1_000 % 10)
+}
+
+/// The memory that Redis uses, without connection buffers, which vary.
+fn memory(server: &Server) -> f64 {
+    let number = |name| server.info(name).parse::<f64>().unwrap();
+    let used = || number("used_memory") - number("mem_clients_normal");
+    // Redis frees deleted keys in the background.
+    let mut before = used();
+    loop {
+        std::thread::sleep(Duration::from_millis(50));
+        let now = used();
+        if number("lazyfree_pending_objects") == 0.0 && (now - before).abs() < 10_000.0 {
+            return now;
+        }
+        before = now;
     }
-    let replies: Vec<String> = redis.query("KEYS *:answer:*");
-    assert!(replies.len() < 2_000, "{} replies are stored", replies.len());
-    for gone in ["endings", "settled", "reservations"] {
-        assert_eq!(redis.query::<u32>(&format!("EXISTS crawler:{{clean:p0}}:{gone}")), 0, "{gone}");
+}
+
+/// Admits URLs, in the frontier itself.
+async fn admit(frontier: &Frontier, numbers: std::ops::Range<usize>) {
+    let numbers: Vec<usize> = numbers.collect();
+    for numbers in numbers.chunks(1_000) {
+        let urls = numbers.iter().map(|number| discovered(&url(*number), 1)).collect();
+        frontier.process.backend().admit(urls).await.unwrap();
+    }
+}
+
+/// Completes URLs, which the frontier leases to itself.
+async fn complete(frontier: &Frontier, count: usize) {
+    let (backend, mut completed) = (frontier.process.backend(), 0);
+    while completed < count {
+        let max = 1_000.min(count - completed);
+        let leases = backend.lease(WorkerId(0), max, Duration::from_millis(100)).await.unwrap();
+        completed += leases.len();
+        backend.complete(leases.iter().map(page).collect()).await.unwrap();
     }
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn one_of_several_near_duplicates_stored_concurrently_is_new() {
-    let redis = Server::start();
-    let crawl = RedisCrawl {
-        partitions: Some(1),
-        delay: Duration::ZERO,
-        ..RedisCrawl::new(redis.url().parse().unwrap(), "concurrent")
-    };
-    let config = crawler::internal::backend::local::BackendConfig {
-        similarity: Threshold::new(0.9),
-        keep_content: true,
-        ..config(1)
-    };
-    // Three pages for each text: two are identical, one has one more word.
-    let body = |page: usize| {
-        let words = (0..400).map(|word| format!("w{} ", (page / 3 * 7919 + word * word * 31) % 100_003));
-        words.chain((page % 3 == 2).then(|| "more".to_owned())).collect::<String>()
-    };
+fn waiting_url_takes_at_most_200_bytes_and_a_seen_link_at_most_40() {
+    let server = Server::start();
     block_on(async {
-        let backend = Arc::new(RedisBackend::open(crawl, config).await.unwrap());
-        let mut tasks = JoinSet::new();
-        for page in 0..60 {
-            let (backend, body) = (Arc::clone(&backend), body(page));
-            tasks.spawn(async move {
-                let fingerprint = Fingerprint::of_text(backend.hash_key(), None, body.as_bytes());
-                let url = format!("http://h/{page}");
-                backend.store_content(&url, &fingerprint, body.as_bytes(), false).await.unwrap()
-            });
+        let crawl = large(&server, "links");
+        let frontier = crawl.take_over().await;
+        let _worker = crawl.worker(0, 1).await;
+        let empty = memory(&server);
+        admit(&frontier, 0..URLS).await;
+        let waiting = (memory(&server) - empty) / URLS as f64;
+        complete(&frontier, URLS).await;
+        frontier.process.flush().await.unwrap();
+        let seen = (memory(&server) - empty) / URLS as f64;
+        assert_eq!((frontier.outstanding().await, frontier.snapshot().await.seen_urls), (0, URLS));
+        println!("{waiting:.1} bytes per waiting URL, {seen:.1} bytes per seen link");
+        assert!(waiting <= MAX_PER_WAITING_URL, "{waiting} bytes per waiting URL");
+        assert!(seen <= MAX_PER_LINK, "{seen} bytes per seen link");
+        for gone in ["tasks", "leases", "depths"] {
+            assert_eq!(
+                server.query::<u32>(&format!("EXISTS crawler:{{links:frontier}}:{gone}")),
+                0,
+                "{gone}"
+            );
         }
-        let results = tasks.join_all().await;
-        assert_eq!(results.iter().filter(|page| **page == ContentMatch::New).count(), 20);
-        assert!(results.iter().any(|page| matches!(page, ContentMatch::Duplicate(_))));
-        assert!(results.iter().any(|page| matches!(page, ContentMatch::NearDuplicate(_))));
     });
-    assert_eq!(redis.query::<Vec<String>>("KEYS *}:page:*").len(), 20);
-    assert_eq!(redis.query::<Vec<String>>("KEYS *}:body:*").len(), 20);
-    let scripts = info_number(&redis, "commandstats", "cmdstat_evalsha:calls=");
-    assert!(scripts < 60 + 40, "requests are batched: {scripts} scripts, 40 of which remove pages");
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn streams_are_trimmed_and_bodies_are_compressed() {
+    let server = Server::start();
+    block_on(async {
+        let crawl = TestCrawl { config: config(0), ..TestCrawl::new(&server, "trimmed") };
+        let frontier = crawl.take_over().await;
+        let worker = crawl.worker(0, 1).await;
+        crawl.seed((0..200).map(url)).await;
+        let body = "words of a page, again and again; ".repeat(1_000);
+        for number in 0..20 {
+            let leases = lease(&worker, 10).await;
+            let text = format!("{number} {body}");
+            let fingerprint = Fingerprint::of_text(worker.hash_key(), None, text.as_bytes());
+            worker.store_content(&leases[0].url, &fingerprint, text.as_bytes(), false).await.unwrap();
+            let results = worker.complete(leases.iter().map(page).collect()).await.unwrap();
+            assert!(results.iter().all(|result| matches!(result, CompleteResult::Applied { .. })));
+            assert_eq!(worker.load_content(&leases[0].url).await.unwrap(), Some(text.into_bytes()));
+        }
+        frontier.process.flush().await.unwrap();
+        for stream in ["urls", "queue:0"] {
+            let entries: u64 = server.query(&format!("XLEN crawler:{{trimmed:frontier}}:{stream}"));
+            assert!(entries < 10, "{stream} has {entries} entries");
+        }
+        let bodies: Vec<String> = server.query("KEYS crawler:*:body:*");
+        assert_eq!(bodies.len(), 20);
+        for key in bodies {
+            let bytes: usize = server.query(&format!("STRLEN {key}"));
+            assert!(bytes < body.len() / 10, "{bytes} bytes");
+            assert!(server.query::<i64>(&format!("TTL {key}")) > 3_500);
+        }
+        assert_eq!(frontier.snapshot().await.stored_pages, 20);
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn large_crawl_is_taken_over_soon() {
+    let server = Server::start();
+    block_on(async {
+        let crawl = large(&server, "large");
+        let frontier = crawl.take_over().await;
+        let (waiting, seen) = (50_000, 125_000);
+        let _worker = crawl.worker(0, 1).await;
+        for first in (0..seen).step_by(25_000) {
+            admit(&frontier, first..first + 25_000).await;
+            complete(&frontier, 25_000).await;
+        }
+        admit(&frontier, seen..seen + waiting).await;
+        frontier.process.flush().await.unwrap();
+        drop(frontier);
+        let start = Instant::now();
+        let frontier = crawl.take_over().await;
+        let elapsed = start.elapsed();
+        println!("{waiting} waiting and {seen} completed URLs are taken over in {elapsed:.1?}");
+        let snapshot = frontier.snapshot().await;
+        assert_eq!((snapshot.outstanding(), snapshot.seen_urls), (waiting as u64, seen + waiting));
+        assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn seeds_that_wait_for_a_frontier_are_admitted_in_small_steps() {
+    let server = Server::start();
+    block_on(async {
+        let (crawl, seeds) = (large(&server, "many"), 60_000);
+        let urls: Vec<_> = (0..seeds).map(|number| discovered(&url(number), 0)).collect();
+        crawl.open().await.add_seeds(&urls, false).await.unwrap();
+        server.query::<()>("CONFIG RESETSTAT");
+        let frontier = crawl.take_over().await;
+        wait_until("the seeds are admitted", async || {
+            server.query::<usize>("HLEN crawler:{many:frontier}:tasks") == seeds
+        })
+        .await;
+        assert_eq!(frontier.snapshot().await.admitted, seeds as u64);
+        // Redis serves nobody else while a script runs.
+        let statistics: String = server.query("INFO commandstats");
+        let scripts = statistics.split("cmdstat_evalsha:calls=").nth(1).unwrap();
+        let scripts: usize = scripts.split(',').next().unwrap().parse().unwrap();
+        assert!(scripts >= 5, "{seeds} seeds are written by {scripts} scripts");
+    });
 }

@@ -5,11 +5,15 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crawler::internal::backend::redis::{Address, RedisBackend, RedisCrawl};
-use crawler::internal::backend::{Backend, DiscoveredUrl};
-use testredis::{Cluster, Fsync, Server};
+use crawler::internal::backend::redis::{Address, CrawlControl, RedisCrawl, RemoteBackend, Role};
+use crawler::internal::backend::{Backend, CompleteResult, WorkerId};
+use crawler::internal::prioritizer::Random;
+use crawler::internal::stats::BodyBytes;
+use testredis::{Cluster, Fsync, Mode, Proxy, Server};
 use testweb::Web;
+use tokio::time::sleep;
 
+use super::distributed_crawl::{Ledger, TestCrawl, Tree, hosts, lease, page, wait_until};
 use super::{Crawl, assert_complete, assert_requested_once, block_on, config};
 
 /// A proxy that closes each connection after about `replies` replies and drops one more: Redis executed the
@@ -50,15 +54,9 @@ fn forward(client: TcpStream, server: TcpStream, replies: usize) {
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
 fn operations_with_lost_replies_are_applied_once() {
-    for partitions in [1, 16] {
-        crawl_with_lost_replies(partitions);
-    }
-}
-
-fn crawl_with_lost_replies(partitions: u16) {
     let (web, redis) = (Web::builder().seeded_hosts(7, 20, 12).start(), Server::start());
-    // Opening a crawl takes about thirty replies. After that, about every sixtieth reply is lost.
-    let crawl = Crawl { redis: lossy_proxy(&redis, 50), partitions, ..Crawl::new(&web, &redis, "cut", 3) };
+    // Opening a crawl takes about ten replies. After that, about every fortieth reply is lost.
+    let crawl = Crawl { redis: lossy_proxy(&redis, 30), ..Crawl::new(&web, &redis, "cut", 3) };
     let (urls, snapshot) = crawl.run();
     assert_complete(urls, &snapshot, &web);
     assert_requested_once(&web);
@@ -68,6 +66,147 @@ fn crawl_with_lost_replies(partitions: u16) {
         "all URLs but the seed were new on exactly one page"
     );
     assert!(redis.info("total_connections_received").parse::<u32>().unwrap() > 20);
+}
+
+/// Crawls a tree as a worker does, until it is stopped.
+async fn work(worker: &RemoteBackend, tree: Tree, ledger: &Ledger, is_finished: &std::cell::Cell<bool>) {
+    while !is_finished.get() {
+        let leases = worker.lease(WorkerId(0), 8, Duration::from_millis(20)).await.unwrap();
+        for lease in &leases {
+            worker.reserve(lease, BodyBytes::default()).await.unwrap();
+        }
+        let completions = leases.iter().map(|lease| tree.completion(lease)).collect();
+        let results = worker.complete(completions).await.unwrap();
+        leases.iter().zip(results).for_each(|(lease, result)| ledger.record(lease, result));
+    }
+}
+
+/// Crawls a tree with two workers and a frontier through a proxy, while `disturb` runs.
+fn crawl_through(
+    server: &Server,
+    proxy: &Proxy,
+    tree: Tree,
+    disturb: impl AsyncFnOnce(&std::cell::Cell<bool>),
+) {
+    let (ledger, is_finished) = (Ledger::default(), std::cell::Cell::new(false));
+    block_on(async {
+        let crawl = TestCrawl::new(server, "disturbed");
+        let through = TestCrawl { redis: proxy.url(), ..crawl.clone() };
+        let frontier = through.take_over().await;
+        let (one, two) = (through.worker(0, 1).await, through.worker(1, 1).await);
+        crawl.seed([tree.url(0)]).await;
+        let finish = async {
+            wait_until("all URLs are completed", async || frontier.outstanding().await == 0).await;
+            is_finished.set(true);
+        };
+        tokio::join!(
+            work(&one, tree, &ledger, &is_finished),
+            work(&two, tree, &ledger, &is_finished),
+            finish,
+            disturb(&is_finished),
+        );
+        tree.assert_crawled(&frontier.snapshot().await);
+    });
+    ledger.assert_complete(tree);
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn requests_and_replies_that_are_cut_late_or_lost_are_applied_once() {
+    for seed in 0..2 {
+        let server = Server::start();
+        let proxy = Proxy::for_server(&server);
+        crawl_through(&server, &proxy, Tree(600), async |is_finished| {
+            let (mut random, mut cuts) = (Random::seeded(seed), 0);
+            while !is_finished.get() && cuts < 25 {
+                match random.below(6) {
+                    0 => proxy.close_connections(),
+                    1 => proxy.drop_next_reply(),
+                    2 => proxy.truncate_next_reply(random.below(30) as usize),
+                    3 => {
+                        proxy.set_mode(Mode::Delay(Duration::from_millis(15)));
+                        sleep(Duration::from_millis(40)).await;
+                        proxy.set_mode(Mode::Pass);
+                    }
+                    4 => {
+                        proxy.set_mode(Mode::Refuse);
+                        sleep(Duration::from_millis(20)).await;
+                        proxy.set_mode(Mode::Pass);
+                    }
+                    // It arrives after what was sent instead of it.
+                    _ => {
+                        proxy.hold_request_after(random.below(4) as usize);
+                        wait_until("a request is held back", async || !proxy.is_armed() || is_finished.get())
+                            .await;
+                        sleep(Duration::from_millis(u64::from(random.below(30)))).await;
+                        if !proxy.is_armed() {
+                            proxy.deliver_held_request();
+                        }
+                    }
+                }
+                cuts += 1;
+                sleep(Duration::from_millis(20 + u64::from(random.below(60)))).await;
+            }
+            assert!(cuts > 10, "{cuts} cuts");
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn crawl_continues_when_redis_has_memory_again_and_heartbeats_need_none() {
+    let server = Server::start();
+    block_on(async {
+        let crawl = TestCrawl::new(&server, "full");
+        let frontier = crawl.take_over().await;
+        let (control, worker) = (crawl.open().await, crawl.worker(0, 1).await);
+        control.join(Some(Role::Frontier), "f", "here", None).await.unwrap();
+        crawl.seed(hosts(10)).await;
+        let leases = lease(&worker, 10).await;
+        server.query::<()>("CONFIG SET maxmemory 1");
+        let completing = worker.complete(leases.iter().map(page).collect());
+        let recover = async {
+            for _ in 0..5 {
+                let (is_member, _) = control.heartbeat(Role::Frontier, "f", Duration::ZERO).await.unwrap();
+                assert!(is_member);
+                sleep(Duration::from_millis(20)).await;
+            }
+            assert_eq!(server.query::<u64>("HLEN crawler:{full:frontier}:tasks"), 10);
+            server.query::<()>("CONFIG SET maxmemory 0");
+        };
+        let (results, ()) = tokio::join!(completing, recover);
+        let results = results.unwrap();
+        assert!(results.iter().all(|result| matches!(result, CompleteResult::Applied { .. })), "{results:?}");
+        assert_eq!(frontier.snapshot().await.pages, 10);
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn workers_wait_while_there_is_no_frontier() {
+    let server = Server::start();
+    block_on(async {
+        let crawl = TestCrawl::new(&server, "headless");
+        let frontier = crawl.take_over().await;
+        let worker = crawl.worker(0, 1).await;
+        crawl.seed(hosts(10)).await;
+        let leases = lease(&worker, 10).await;
+        drop(frontier);
+        let completing = worker.complete(leases.iter().map(page).collect());
+        let seeds: Vec<_> = hosts(12).map(|url| super::distributed_crawl::discovered(&url, 0)).collect();
+        let seeding = async {
+            let control = crawl.open().await;
+            assert_eq!(control.add_seeds(&seeds, false).await.unwrap(), None);
+        };
+        let next = async {
+            sleep(Duration::from_millis(50)).await;
+            crawl.take_over().await
+        };
+        let (results, (), next) = tokio::join!(completing, seeding, next);
+        assert_eq!(results.unwrap().len(), 10);
+        wait_until("the seeds are admitted", async || next.snapshot().await.admitted == 12).await;
+        assert_eq!(lease(&worker, 2).await.len(), 2);
+    });
 }
 
 #[test]
@@ -84,7 +223,7 @@ fn crawl_on_a_cluster_is_complete() {
 #[ignore = "needs redis-server; make test installs it"]
 fn crawl_continues_after_redis_restarts_and_loses_nothing() {
     let web = Web::builder().seeded_hosts(7, 20, 12).start();
-    let redis = Server::builder().append_only(Fsync::EverySecond).start();
+    let redis = Server::builder().append_only(Fsync::Always).start();
     let crawl = Crawl { delay: Duration::from_millis(50), ..Crawl::new(&web, &redis, "restarted", 3) };
     let (urls, snapshot) = thread::scope(|scope| {
         let crawling = scope.spawn(|| crawl.run());
@@ -106,11 +245,13 @@ fn crawl_continues_after_redis_restarts_and_loses_nothing() {
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
 fn flushed_scripts_are_loaded_again() {
-    let (web, redis) = (Web::builder().seeded_hosts(7, 20, 2).start(), Server::start());
-    let backend = Crawl::new(&web, &redis, "flushed", 1).open();
-    redis.query::<()>("SCRIPT FLUSH");
-    let seed = DiscoveredUrl { url: "http://a.test/".into(), depth: 0, redirects: 0 };
-    assert_eq!(block_on(backend.admit(vec![seed])).unwrap().new, 1);
+    let server = Server::start();
+    block_on(async {
+        let crawl = TestCrawl::new(&server, "flushed");
+        let _frontier = crawl.take_over().await;
+        server.query::<()>("SCRIPT FLUSH");
+        crawl.seed(hosts(1)).await;
+    });
 }
 
 fn error_of_opening(
@@ -124,8 +265,8 @@ fn error_of_opening(
         Ok(address) => address,
         Err(error) => return format!("{error:#}"),
     };
-    let crawl = RedisCrawl { partitions: Some(1), ..RedisCrawl::new(address, crawl) };
-    format!("{:#}", block_on(RedisBackend::open(crawl, config)).err().expect("it is rejected"))
+    let crawl = RedisCrawl::new(address, crawl);
+    format!("{:#}", block_on(CrawlControl::open(crawl, config)).err().expect("it is rejected"))
 }
 
 #[test]
@@ -152,25 +293,8 @@ fn errors_name_the_address_of_redis_without_the_password() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn processes_of_a_crawl_must_have_the_same_settings() {
+fn name_of_a_crawl_has_no_special_characters() {
     let redis = Server::start();
-    let crawl = RedisCrawl {
-        partitions: Some(4),
-        delay: Duration::ZERO,
-        ..RedisCrawl::new(redis.url().parse().unwrap(), "mine")
-    };
-    let first = block_on(RedisBackend::open(crawl.clone(), config(1))).unwrap();
-    let second =
-        block_on(RedisBackend::open(RedisCrawl { partitions: Some(9), ..crawl }, config(3))).unwrap();
-    let seed = || vec![DiscoveredUrl { url: "http://a.test/".into(), depth: 0, redirects: 0 }];
-    assert_eq!(block_on(first.admit(seed())).unwrap().new, 1);
-    assert_eq!(
-        block_on(second.admit(seed())).unwrap().new,
-        0,
-        "it uses the partitions and the hash key of the first"
-    );
-    let message = error_of_opening(&redis.url(), "mine", |config| config.ttl = Duration::from_secs(1));
-    assert!(message.contains("--ttl is 1h there and 1s here"), "{message}");
     let message = error_of_opening(&redis.url(), "a{b", |_| {});
     assert!(message.contains("cannot be the name of a crawl"), "{message}");
 }

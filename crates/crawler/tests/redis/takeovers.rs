@@ -1,289 +1,310 @@
-//! Workers that take over from a dead worker, under its number or another: host delays still apply, its URLs
-//! are leased again, and its old leases are stale.
+//! A frontier that takes over from another one while workers have leases: nothing is lost, and the other one changes
+//! nothing any more.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crawler::internal::backend::local::BackendConfig;
-use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::redis::{FrontierEnd, RemoteBackend};
 use crawler::internal::backend::{
-    Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, HostDelay, Lease, WorkerId,
+    Backend, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch, HostDelay, Lease, Outlinks,
+    Snapshot, WorkerId,
 };
-use crawler::internal::modules::OutputWrite;
+use crawler::internal::domain::Domain;
+use crawler::internal::fetch::http::AddressKinds;
 use crawler::internal::outcome::Outcome;
+use crawler::internal::prioritizer::Random;
+use crawler::internal::similarity::{Fingerprint, Threshold};
 use crawler::internal::stats::BodyBytes;
-use testredis::{Proxy, Server};
+use testredis::Server;
 
-use super::{block_on, config, route};
+use super::block_on;
+use super::distributed_crawl::{
+    Frontier, Ledger, TestCrawl, Tree, discovered, hosts, lease, page, wait_until,
+};
+use super::near_duplicates::body;
 
-const FIRST: WorkerId = WorkerId(0);
-const SECOND: WorkerId = WorkerId(1);
-const DELAY: Duration = Duration::from_secs(2);
-const LONG_DELAY: Duration = Duration::from_secs(30);
-
-async fn open(url: String, partitions: u16, workers: u16) -> RedisBackend {
-    let crawl = RedisCrawl {
-        partitions: Some(partitions),
-        delay: DELAY,
-        ..RedisCrawl::new(url.parse().unwrap(), "takeovers")
-    };
-    RedisBackend::open(crawl, BackendConfig { queue_size: 1_600, ..config(workers) }).await.unwrap()
+fn applied(page_number: u64) -> CompleteResult {
+    CompleteResult::Applied { id: Some(page_number), new: 0, exhausted: None }
 }
 
-async fn admit(backend: &RedisBackend, urls: impl IntoIterator<Item = String>) {
-    let urls = urls.into_iter().map(|url| DiscoveredUrl { url, depth: 0, redirects: 0 }).collect();
-    backend.admit(urls).await.unwrap();
-    route(backend).await;
-}
-
-async fn lease(backend: &RedisBackend, worker: WorkerId) -> Vec<Lease> {
-    let mut leases = Vec::new();
-    loop {
-        let more = backend.lease(worker, 1_000, Duration::ZERO).await.unwrap();
-        if more.is_empty() {
-            return leases;
-        }
-        leases.extend(more);
-    }
-}
-
-fn page(lease: &Lease) -> Completion {
-    Completion { outcome: Outcome::Page, ..Completion::new(lease) }
-}
-
-fn urls(leases: &[Lease]) -> BTreeSet<String> {
-    leases.iter().map(|lease| lease.url.to_string()).collect()
-}
-
-fn hosts(count: usize) -> impl Iterator<Item = String> {
-    (0..count).map(|host| format!("http://h{host}.test/"))
-}
-
-/// Whether a cooldown is the expected one, less up to a second that has passed.
-fn is_about(cooldown: Duration, expected: Duration) -> bool {
-    cooldown <= expected && cooldown + Duration::from_secs(1) > expected
+/// What a snapshot counts, without the lengths of queues, which a frontier fills again.
+fn counts(snapshot: Snapshot) -> Snapshot {
+    let mut counts = Snapshot::default();
+    (counts.admitted, counts.completed, counts.revisits) =
+        (snapshot.admitted, snapshot.completed, snapshot.revisits);
+    (counts.outcomes, counts.links_rejected) = (snapshot.outcomes, snapshot.links_rejected);
+    (counts.links_new, counts.links_seen) = (snapshot.links_new, snapshot.links_seen);
+    (counts.pages, counts.bytes, counts.received) = (snapshot.pages, snapshot.bytes, snapshot.received);
+    (counts.seen_urls, counts.requests) = (snapshot.seen_urls, snapshot.requests);
+    (counts.stored_pages, counts.stored_bytes) = (snapshot.stored_pages, snapshot.stored_bytes);
+    counts.workers =
+        snapshot.workers.into_iter().map(|(_, leased)| (0, leased)).filter(|worker| worker.1 > 0).collect();
+    counts
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn delay_of_a_host_applies_after_the_death_of_its_worker() {
+fn leases_stay_and_the_earlier_frontier_changes_nothing() {
     let server = Server::start();
     block_on(async {
-        let backend = open(server.url(), 4, 2).await;
-        admit(&backend, ["http://slow.test/", "http://quick.test/", "http://busy.test/"].map(Into::into))
-            .await;
-        // One host has a longer delay, another a long cooldown.
-        let slow = HostDelay { delay: LONG_DELAY, cooldown: Duration::from_millis(1) };
-        backend.set_host_delay("slow.test", slow).await.unwrap();
-        let busy = HostDelay { delay: DELAY, cooldown: 2 * LONG_DELAY };
-        backend.set_host_delay("busy.test", busy).await.unwrap();
-        let mut leased = lease(&backend, FIRST).await;
-        leased.extend(lease(&backend, SECOND).await);
-        assert_eq!(leased.len(), 3);
-        backend.remove_worker(FIRST).await.unwrap();
-        backend.remove_worker(SECOND).await.unwrap();
-        assert!(lease(&backend, FIRST).await.is_empty(), "this registers the worker again, without URLs yet");
-        route(&backend).await;
-        for lease in lease(&backend, FIRST).await {
-            let expected = match &*lease.url {
-                "http://slow.test/" => LONG_DELAY,
-                "http://busy.test/" => 2 * LONG_DELAY,
-                _ => DELAY,
-            };
-            assert!(
-                is_about(lease.cooldown, expected),
-                "{} has a cooldown of {:?}",
-                lease.url,
-                lease.cooldown
-            );
-        }
-    });
-}
+        let crawl = TestCrawl::new(&server, "leases");
+        let mut first = crawl.take_over().await;
+        let (one, two) = (crawl.worker(0, 1).await, crawl.worker(1, 1).await);
+        crawl.seed(hosts(30)).await;
+        let (of_one, of_two) = (lease(&one, 10).await, lease(&two, 10).await);
+        assert_eq!(one.complete(vec![page(&of_one[0])]).await.unwrap(), [applied(1)]);
+        first.process.flush().await.unwrap();
+        let before = first.snapshot().await;
 
-#[test]
-#[ignore = "needs redis-server; make test installs it"]
-fn delay_from_a_completion_applies_after_a_restart() {
-    let server = Server::start();
-    block_on(async {
-        let backend = open(server.url(), 1, 1).await;
-        admit(&backend, ["http://slow.test/1", "http://slow.test/2"].map(Into::into)).await;
-        let leases = lease(&backend, FIRST).await;
-        let host_delay = Some(HostDelay { delay: LONG_DELAY, cooldown: Duration::ZERO });
-        backend.complete(vec![Completion { host_delay, ..page(&leases[0]) }]).await.unwrap();
-        backend.rejoin(FIRST).await.unwrap();
-        let new_leases = lease(&backend, FIRST).await;
-        assert_eq!(new_leases.len(), 1);
-        assert!(is_about(new_leases[0].cooldown, LONG_DELAY), "{:?}", new_leases[0].cooldown);
-        // Delays expire after some hours.
-        backend.complete(vec![page(&new_leases[0])]).await.unwrap();
-        backend.advance(Duration::from_secs(3 * 3600));
-        backend.set_host_delay("other.test", HostDelay { delay: LONG_DELAY, cooldown: DELAY }).await.unwrap();
-        let hosts: Vec<String> = server.query("HKEYS crawler:{takeovers:p0}:delays");
-        assert_eq!(hosts, ["other.test"]);
-    });
-}
+        let second = crawl.take_over().await;
+        assert_eq!(counts(second.snapshot().await), counts(before));
+        let results = one.complete(of_one[1..].iter().map(page).collect()).await.unwrap();
+        assert_eq!(results, (2..=10).map(applied).collect::<Vec<_>>());
+        assert_eq!(first.end().await, FrontierEnd::Superseded);
+        assert!(first.process.flush().await.is_err());
+        let results = two.complete(of_two.iter().map(page).collect()).await.unwrap();
+        assert_eq!(results, (11..=20).map(applied).collect::<Vec<_>>());
+        let again = one.complete(vec![page(&of_one[3])]).await.unwrap();
+        assert_eq!(again, [CompleteResult::StaleLease], "it is completed");
 
-#[test]
-#[ignore = "needs redis-server; make test installs it"]
-fn restarted_worker_has_its_leased_urls_queue_and_domains_back() {
-    for partitions in [1, 16] {
-        let server = Server::start();
-        block_on(async {
-            let backend = open(server.url(), partitions, 2).await;
-            admit(&backend, hosts(60)).await;
-            let taken = backend.lease(FIRST, 10, Duration::ZERO).await.unwrap();
-            assert_eq!(taken.len(), 10);
-            for lease in &taken {
-                assert!(matches!(
-                    backend.reserve(lease, BodyBytes::default()).await.unwrap(),
-                    BudgetDecision::Granted(_)
-                ));
+        let mut left = lease(&one, 1).await;
+        while left.len() < 10 {
+            for worker in [&one, &two] {
+                left.extend(worker.lease(WorkerId(0), 10, Duration::from_millis(20)).await.unwrap());
             }
-            let own_queue = |snapshot: crawler::internal::backend::Snapshot| snapshot.workers[0];
-            let (queued, leased) = own_queue(backend.snapshot().await.unwrap());
-            assert_eq!(leased, 10);
-
-            let after = open(server.url(), partitions, 2).await;
-            after.rejoin(FIRST).await.unwrap();
-            assert_eq!(own_queue(after.snapshot().await.unwrap()), (queued + 10, 0));
-            let results = backend.complete(taken.iter().map(page).collect()).await.unwrap();
-            assert_eq!(results, vec![CompleteResult::StaleLease; 10], "the old leases are stale");
-            assert_eq!(
-                backend.reserve(&taken[0], BodyBytes::default()).await.unwrap(),
-                BudgetDecision::LeaseLost
-            );
-
-            let new_leases = lease(&after, FIRST).await;
-            assert_eq!(new_leases.len(), queued + 10);
-            assert!(urls(&new_leases).is_superset(&urls(&taken)));
-            let same = new_leases.iter().find(|lease| lease.task_id == taken[0].task_id).unwrap();
-            assert!(same.lease_id > taken[0].lease_id);
-            // New URLs of its domains are routed to it.
-            admit(&after, new_leases.iter().map(|lease| format!("{}next", lease.url))).await;
-            let next: BTreeSet<String> =
-                new_leases.iter().map(|lease| format!("{}next", lease.url)).collect();
-            let more = lease(&after, FIRST).await;
-            assert_eq!(urls(&more), next);
-            let others = lease(&after, SECOND).await;
-            let all: Vec<Completion> = [new_leases, more, others].concat().iter().map(page).collect();
-            let results = after.complete(all).await.unwrap();
-            assert!(results.iter().all(|result| matches!(result, CompleteResult::Applied { .. })));
-            let snapshot = after.snapshot().await.unwrap();
-            assert_eq!((snapshot.outstanding(), snapshot.active_hosts), (0, 0));
-            let budget = if partitions == 1 { "p0" } else { "budget" };
-            let reserved: i64 =
-                server.query(&format!("HGET crawler:{{takeovers:{budget}}}:used bytes_reserved"));
-            assert_eq!(reserved, 0);
-        });
-    }
+        }
+        let all: BTreeSet<&str> =
+            of_one.iter().chain(&of_two).chain(&left).map(|lease| &*lease.url).collect();
+        assert_eq!((all.len(), left.len()), (30, 10), "each URL is leased once");
+        let earlier = of_one.iter().chain(&of_two).map(|lease| lease.lease_id).max();
+        assert!(left.iter().all(|lease| Some(lease.lease_id) > earlier), "lease IDs grow");
+    });
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn lease_completed_twice_in_one_batch_is_counted_once() {
-    for partitions in [1, 16] {
+fn budgets_and_reservations_are_the_same() {
+    let server = Server::start();
+    block_on(async {
+        let mut crawl = TestCrawl::new(&server, "budgets");
+        crawl.config =
+            BackendConfig { max_pages: 4, max_bytes: 10_000, max_page_bytes: 1_000, ..crawl.config };
+        let first = crawl.take_over().await;
+        let worker = crawl.worker(0, 1).await;
+        crawl.seed(hosts(5)).await;
+        let leases = lease(&worker, 5).await;
+        let nothing = BodyBytes::default();
+        for lease in &leases[..2] {
+            let granted = worker.reserve(lease, nothing).await.unwrap();
+            assert!(matches!(granted, BudgetDecision::Granted(_)), "{granted:?}");
+        }
+        // One has read something already, and needs more.
+        let read = BodyBytes::unencoded(600);
+        assert!(matches!(worker.reserve(&leases[1], read).await.unwrap(), BudgetDecision::Granted(_)));
+        let used = Completion { bytes: BodyBytes::unencoded(900), ..page(&leases[0]) };
+        worker.complete(vec![used]).await.unwrap();
+        first.process.flush().await.unwrap();
+        drop(first);
+
+        let second = crawl.take_over().await;
+        assert_eq!(second.snapshot().await.bytes, 1_500);
+        let used = Completion { bytes: BodyBytes::unencoded(200), ..page(&leases[1]) };
+        assert_eq!(worker.complete(vec![used]).await.unwrap(), [applied(2)]);
+        assert_eq!(second.snapshot().await.bytes, 1_700, "the bytes before the take-over count");
+        // Exactly two more pages are granted. The fifth one waits for what they return.
+        let mut granted = 0;
+        for lease in &leases[2..] {
+            match worker.reserve(lease, nothing).await.unwrap() {
+                BudgetDecision::Granted(_) => granted += 1,
+                decision => assert_eq!(decision, BudgetDecision::RetryLater),
+            }
+        }
+        assert_eq!(granted, 2);
+        drop(second);
+
+        let third = crawl.take_over().await;
+        let last = worker.reserve(&leases[4], nothing).await.unwrap();
+        assert_eq!(last, BudgetDecision::RetryLater, "two pages are reserved, two are used");
+        let results = worker.complete(vec![page(&leases[2]), page(&leases[3])]).await.unwrap();
+        let exhausted = Some(Budget::Pages);
+        assert_eq!(results[1], CompleteResult::Applied { id: Some(4), new: 0, exhausted });
+        let last = worker.reserve(&leases[4], nothing).await.unwrap();
+        assert_eq!(last, BudgetDecision::Exhausted(Budget::Pages));
+        assert_eq!(third.snapshot().await.bytes, 1_714);
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn depths_delays_stored_pages_and_host_page_counts_are_the_same() {
+    let server = Server::start();
+    block_on(async {
+        let mut crawl = TestCrawl::new(&server, "rows");
+        crawl.delay = Duration::from_millis(20);
+        crawl.config = BackendConfig {
+            keep_depths: true,
+            similarity: Threshold::new(0.9),
+            max_pages_per_host: 1,
+            ..crawl.config
+        };
+        let first = crawl.take_over().await;
+        let worker = crawl.worker(0, 1).await;
+        crawl.seed(["http://a.test/".into()]).await;
+        let leases = lease(&worker, 1).await;
+        let text = body(1, 0);
+        let fingerprint = |text: &str| Fingerprint::of_text(worker.hash_key(), None, text.as_bytes());
+        let store = async |url: &str, text: &str| {
+            worker.store_content(url, &fingerprint(text), text.as_bytes(), false).await.unwrap()
+        };
+        assert_eq!(store("http://a.test/", &text).await, ContentMatch::New);
+        let slow = HostDelay { delay: Duration::from_secs(40), cooldown: Duration::from_secs(30) };
+        let outlinks = ["http://slow.test/", "http://a.test/2", "http://deep.test/", "http://gone.test/"];
+        let completion = Completion {
+            outlinks: Outlinks::new(outlinks, 5),
+            linked_domains: vec![Domain::from_url_str("http://slow.test/")],
+            rejected_links: [("scope".into(), 3)].into(),
+            ..page(&leases[0])
+        };
+        worker.complete(vec![completion]).await.unwrap();
+        worker.set_host_delay("slow.test", slow).await.unwrap();
+        let kinds = AddressKinds::from_bits(1);
+        worker.pin_address_kinds("a.test", kinds).await.unwrap();
+        // It is found again nearer to the seed.
+        worker.admit(vec![discovered("http://deep.test/", 2)]).await.unwrap();
+        worker.request_counter().add(9);
+        let gone = lease(&worker, 3).await;
+        let gone = gone.iter().find(|lease| &*lease.url == "http://gone.test/").unwrap();
+        let missing = Outcome::HttpStatus { code: 410, retry_after: None };
+        worker.complete(vec![Completion { outcome: missing, ..Completion::new(gone) }]).await.unwrap();
+        first.process.flush().await.unwrap();
+        first.process.remove_worker(WorkerId(0)).unwrap();
+        first.process.flush().await.unwrap();
+        let before = first.snapshot().await;
+        assert_eq!((before.requests, before.stored_pages), (9, 1));
+        drop(first);
+
+        let second = crawl.take_over().await;
+        assert_eq!(counts(second.snapshot().await), counts(before));
+        let other = crawl.worker(1, 1).await;
+        let seen =
+            other.admit(["http://a.test/", "http://gone.test/"].map(|url| discovered(url, 9)).to_vec()).await;
+        assert_eq!(seen.unwrap().seen, 2);
+        assert_eq!(store("http://b.test/", &text).await, ContentMatch::Duplicate("http://a.test/".into()));
+        assert_eq!(
+            store("http://b.test/", &body(1, 3)).await,
+            ContentMatch::NearDuplicate("http://a.test/".into())
+        );
+        let more = AddressKinds::from_bits(3);
+        assert_eq!(other.pin_address_kinds("a.test", more).await.unwrap(), kinds, "the first answer counts");
+        let mut leases = lease(&other, 2).await;
+        leases.sort_by(|one, other| one.url.cmp(&other.url));
+        assert_eq!(
+            leases.iter().map(|lease| &*lease.url).collect::<Vec<_>>(),
+            ["http://a.test/2", "http://deep.test/"]
+        );
+        assert_eq!(leases[1].depth, 2);
+        let decision = other.reserve(&leases[0], BodyBytes::default()).await.unwrap();
+        assert_eq!(decision, BudgetDecision::HostExhausted);
+        let slow = other.claim_host(WorkerId(1), "slow.test").await.unwrap();
+        let crawler::internal::backend::HostClaim::Granted { cooldown } = slow else { panic!("{slow:?}") };
+        assert!(cooldown > Duration::from_secs(20), "{cooldown:?}");
+    });
+}
+
+/// Completes some of the leases that a worker has.
+async fn complete_some(
+    worker: &RemoteBackend,
+    held: &mut Vec<Lease>,
+    count: usize,
+    tree: Tree,
+    ledger: &Ledger,
+) {
+    let leases: Vec<Lease> = held.drain(..count.min(held.len())).collect();
+    let results = worker.complete(leases.iter().map(|lease| tree.completion(lease)).collect()).await.unwrap();
+    leases.iter().zip(results).for_each(|(lease, result)| ledger.record(lease, result));
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn random_operations_with_takeovers_crawl_every_url_once() {
+    for seed in 0..3 {
         let server = Server::start();
         block_on(async {
-            let backend = open(server.url(), partitions, 1).await;
-            admit(&backend, hosts(1)).await;
-            let leases = lease(&backend, FIRST).await;
-            let results = backend.complete(vec![page(&leases[0]), page(&leases[0])]).await.unwrap();
-            assert!(matches!(results[0], CompleteResult::Applied { id: Some(1), .. }));
-            let snapshot = backend.snapshot().await.unwrap();
-            assert_eq!((snapshot.pages, snapshot.completed, snapshot.outcomes["page"]), (1, 1, 1));
+            let (tree, ledger, mut random) = (Tree(300), Ledger::default(), Random::seeded(seed));
+            let mut crawl = TestCrawl::new(&server, "random");
+            crawl.config.queue_size = 1 << random.below(9);
+            let mut frontier = crawl.take_over().await;
+            let mut earlier: Vec<Frontier> = Vec::new();
+            let mut workers = Vec::new();
+            for number in 0..3 {
+                workers.push((crawl.worker(number, 1).await, Vec::<Lease>::new()));
+            }
+            crawl.seed([tree.url(0)]).await;
+            let mut takeovers = 0;
+            while frontier.outstanding().await > 0 {
+                let number = random.below(3) as usize;
+                let (worker, held) = &mut workers[number];
+                let count = 1 + random.below(8) as usize;
+                match random.below(12) {
+                    0..5 => {
+                        held.extend(worker.lease(WorkerId(0), count, Duration::from_millis(8)).await.unwrap())
+                    }
+                    5..9 => complete_some(worker, held, count, tree, &ledger).await,
+                    9 => {
+                        if let Some(lease) = held.first() {
+                            let granted = worker.reserve(lease, BodyBytes::default()).await.unwrap();
+                            assert!(matches!(granted, BudgetDecision::Granted(_)), "{granted:?}");
+                        }
+                    }
+                    10 if random.below(4) == 0 => {
+                        frontier.process.remove_worker(WorkerId(number as u16)).unwrap();
+                        // It starts afresh when it sends something.
+                        worker.admit(Vec::new()).await.unwrap();
+                        let late = worker.complete(held.iter().map(page).collect()).await.unwrap();
+                        assert_eq!(late, vec![CompleteResult::StaleLease; held.len()]);
+                        held.clear();
+                    }
+                    10 => {}
+                    // Some earlier frontiers are killed, others do not know yet.
+                    _ if takeovers < 25 => {
+                        takeovers += 1;
+                        let completing = complete_some(worker, held, count, tree, &ledger);
+                        let ((), next) = tokio::join!(completing, crawl.take_over());
+                        let before = std::mem::replace(&mut frontier, next);
+                        if random.below(2) == 0 {
+                            earlier.push(before);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            ledger.assert_complete(tree);
+            tree.assert_crawled(&frontier.snapshot().await);
+            workers[0].0.admit(Vec::new()).await.unwrap();
+            for mut frontier in earlier {
+                assert_eq!(frontier.end().await, FrontierEnd::Superseded);
+            }
+            assert!(takeovers > 5, "{takeovers} take-overs");
         });
     }
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn worker_that_never_ran_can_rejoin() {
+fn worker_that_left_gets_nothing_from_the_next_frontier() {
     let server = Server::start();
     block_on(async {
-        let backend = open(server.url(), 4, 0).await;
-        backend.rejoin(WorkerId(7)).await.unwrap();
-        backend.rejoin(WorkerId(7)).await.unwrap();
-        backend.claim_worker(WorkerId(7), 1).await.unwrap();
-        admit(&backend, hosts(5)).await;
-        assert_eq!(lease(&backend, WorkerId(7)).await.len(), 5);
-    });
-}
-
-#[test]
-#[ignore = "needs redis-server; make test installs it"]
-fn only_the_last_process_to_claim_a_worker_gets_its_urls() {
-    let server = Server::start();
-    block_on(async {
-        let (first, second) = (open(server.url(), 4, 0).await, open(server.url(), 4, 0).await);
-        first.rejoin(FIRST).await.unwrap();
-        first.claim_worker(FIRST, 1).await.unwrap();
-        admit(&first, hosts(5)).await;
-        second.rejoin(FIRST).await.unwrap();
-        second.claim_worker(FIRST, 2).await.unwrap();
-        // A late claim of a process that joined earlier has no effect.
-        first.claim_worker(FIRST, 1).await.unwrap();
-        assert_eq!(lease(&first, FIRST).await.len(), 0);
-        assert_eq!(lease(&second, FIRST).await.len(), 5);
-        // A lease request of a worker that has left does not register it again.
-        second.remove_worker(FIRST).await.unwrap();
-        assert_eq!(lease(&second, FIRST).await.len(), 0);
-        assert!(second.snapshot().await.unwrap().workers.is_empty());
-    });
-}
-
-#[test]
-#[ignore = "needs redis-server; make test installs it"]
-fn page_is_counted_once_if_its_worker_dies_during_the_completion() {
-    let server = Server::start();
-    let proxy = Proxy::for_server(&server);
-    block_on(async {
-        let dying = open(proxy.url(), 1, 1).await;
-        admit(&dying, hosts(1)).await;
-        let leases = lease(&dying, FIRST).await;
-        let writes = vec![(0, OutputWrite::Append(b"once".to_vec()))];
-        // The worker dies at some moment of the completion. At any moment, the page is counted once.
-        let complete = dying.complete(vec![Completion { writes, ..page(&leases[0]) }]);
-        let _ = tokio::time::timeout(Duration::from_micros(700), complete).await;
-        proxy.close_connections();
-        drop((dying, proxy));
-
-        let after = open(server.url(), 1, 1).await;
-        after.rejoin(FIRST).await.unwrap();
-        for lease in lease(&after, FIRST).await {
-            after.complete(vec![page(&lease)]).await.unwrap();
-        }
-        let snapshot = after.snapshot().await.unwrap();
-        assert_eq!((snapshot.pages, snapshot.outcomes["page"], snapshot.outstanding()), (1, 1, 0));
-    });
-}
-
-#[test]
-#[ignore = "needs redis-server; make test installs it"]
-fn worker_with_many_urls_is_removed_in_steps_without_losing_any() {
-    let server = Server::start();
-    block_on(async {
-        let backend = open(server.url(), 1, 1).await;
-        // Most of the URLs are parked.
-        let many =
-            (0..3).flat_map(|host| (0..1_200).map(move |page| format!("http://big{host}.test/{page}")));
-        admit(&backend, many.chain(hosts(1_500))).await;
-        let taken = backend.lease(FIRST, 1_100, Duration::ZERO).await.unwrap();
-        assert!(taken.len() > 500);
-        let before = backend.snapshot().await.unwrap();
-        assert!(before.parked > 3_000, "{}", before.parked);
-        backend.remove_worker(FIRST).await.unwrap();
-        let after = backend.snapshot().await.unwrap();
-        assert_eq!((after.owned_domains, after.active_hosts), (0, 0));
-        assert_eq!(backend.complete(vec![page(&taken[0])]).await.unwrap(), [CompleteResult::StaleLease]);
-
-        let mut seen = BTreeSet::new();
-        while seen.len() < 5_100 {
-            let leases = lease(&backend, SECOND).await;
-            seen.extend(urls(&leases));
-            backend.complete(leases.iter().map(page).collect()).await.unwrap();
-            route(&backend).await;
-        }
-        let snapshot = backend.snapshot().await.unwrap();
-        assert_eq!((snapshot.outstanding(), snapshot.parked), (0, 0));
+        let crawl = TestCrawl::new(&server, "left");
+        let first = crawl.take_over().await;
+        let (left, stays) = (crawl.worker(0, 1).await, crawl.worker(1, 1).await);
+        crawl.seed(hosts(10)).await;
+        lease(&left, 5).await;
+        left.leave().await.unwrap();
+        drop((left, first));
+        let second = crawl.take_over().await;
+        let leases = lease(&stays, 10).await;
+        stays.complete(leases.iter().map(page).collect()).await.unwrap();
+        wait_until("all URLs are completed", async || second.outstanding().await == 0).await;
     });
 }

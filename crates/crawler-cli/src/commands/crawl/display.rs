@@ -163,10 +163,9 @@ impl History {
 /// service (may be empty).
 fn lines(snapshot: &Snapshot, rate: f64, robots_waits: &RobotsWaits) -> [String; LINES] {
     let counts = Counts::of_running(snapshot);
-    let Snapshot { url_queue: (url_queue, overflow), parked: waiting, .. } = snapshot;
-    let prioritized = snapshot.priority_queues.iter().sum::<usize>() + waiting;
-    let loads =
-        snapshot.workers.iter().take(MAX_WORKERS).map(|(queued, leased)| format!("{queued}+{leased}"));
+    let (url_queue, overflow) = snapshot.url_queue;
+    let prioritized = snapshot.priority_queues.iter().sum::<usize>();
+    let loads = snapshot.workers.iter().take(MAX_WORKERS).map(|(_, leased)| leased.to_string());
     let mut loads = loads.collect::<Vec<_>>().join(" ");
     if snapshot.workers.len() > MAX_WORKERS {
         loads += " …";
@@ -181,11 +180,11 @@ fn lines(snapshot: &Snapshot, rate: f64, robots_waits: &RobotsWaits) -> [String;
         if failed.is_empty() { failed } else { format!("Failed: {failed}") },
         format!(
             "Queues: new {} (overflow {}) · prioritized {}",
-            number(*url_queue as u64),
-            number(*overflow as u64),
+            number(url_queue as u64),
+            number(overflow as u64),
             number(prioritized as u64)
         ),
-        format!("{} · workers (queued+leased) {loads}", counted(snapshot.active_hosts as u64, "active host")),
+        format!("{} · URLs leased to workers: {loads}", counted(snapshot.active_hosts as u64, "active host")),
         robots_waits.current().map(|wait| wait.to_string()).unwrap_or_default(),
         page_rank_line(snapshot).unwrap_or_default(),
     ]

@@ -42,13 +42,12 @@ struct QueuesJson<'s> {
     url_queue: usize,
     overflow: usize,
     priority_queues: &'s [usize],
-    waiting_for_domain: usize,
 }
 
 /// URLs of a worker.
 #[derive(Serialize)]
 struct WorkerJson {
-    queued: usize,
+    domains: usize,
     leased: usize,
 }
 
@@ -116,8 +115,9 @@ struct MemberJson<'s> {
     process: &'s str,
     pid: Option<u32>,
     seconds_since_heartbeat: f64,
-    /// The domains of which a worker has URLs; null while it takes no new ones.
+    /// The domains of a worker that have URLs, and the URLs leased to it; null for the frontier.
     domains: Option<usize>,
+    leased: Option<usize>,
     dead: bool,
 }
 
@@ -171,7 +171,7 @@ impl<'s> ProgressJson<'s> {
         elapsed: Duration,
         rate: f64,
     ) -> ProgressJson<'s> {
-        let workers = snapshot.workers.iter().map(|&(queued, leased)| WorkerJson { queued, leased });
+        let workers = snapshot.workers.iter().map(|&(domains, leased)| WorkerJson { domains, leased });
         ProgressJson {
             state,
             elapsed_seconds: rounded(elapsed.as_secs_f64()),
@@ -181,7 +181,6 @@ impl<'s> ProgressJson<'s> {
                 url_queue: snapshot.url_queue.0,
                 overflow: snapshot.url_queue.1,
                 priority_queues: &snapshot.priority_queues,
-                waiting_for_domain: snapshot.parked,
             },
             workers: workers.collect(),
             active_hosts: snapshot.active_hosts,
@@ -244,7 +243,7 @@ impl<'s> CrawlStatusJson<'s> {
             state: StateJson::in_phase(&status.state.phase),
             elapsed_seconds: rounded(status.state.elapsed.as_secs_f64()),
             counts,
-            members: status.members.iter().map(MemberJson::new).collect(),
+            members: status.members.iter().map(|member| MemberJson::new(member, snapshot)).collect(),
             pagerank: PageRankJson::new(snapshot),
             redis,
         }
@@ -252,8 +251,14 @@ impl<'s> CrawlStatusJson<'s> {
 }
 
 impl<'s> MemberJson<'s> {
-    fn new(member: &'s Member) -> MemberJson<'s> {
+    fn new(member: &'s Member, snapshot: &Snapshot) -> MemberJson<'s> {
+        let load = match member.role {
+            Role::Frontier => None,
+            Role::Worker(id) => Some(snapshot.workers.get(usize::from(id.0)).copied().unwrap_or_default()),
+        };
         MemberJson {
+            domains: load.map(|(domains, _)| domains),
+            leased: load.map(|(_, leased)| leased),
             role: match member.role {
                 Role::Frontier => "frontier".into(),
                 Role::Worker(id) => format!("worker {}", id.0),
@@ -261,7 +266,6 @@ impl<'s> MemberJson<'s> {
             process: &member.location,
             pid: member.process(),
             seconds_since_heartbeat: member.since_heartbeat.as_secs_f64(),
-            domains: member.domains,
             dead: member.is_dead,
         }
     }

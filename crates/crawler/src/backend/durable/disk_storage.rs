@@ -237,6 +237,7 @@ impl Storage for DiskStorage {
         id: u64,
         url: &str,
         fingerprint: &Fingerprint,
+        _: Option<u64>,
         body: Option<&Body>,
         now: Duration,
     ) {

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::super::{BackendError, HostDelay};
+use super::super::BackendError;
 use super::checkpoint::Checkpoint;
 use super::disk_storage::{DiskStorage, unix_millis};
 use super::records::{HostRow, PageRow, writes_from_bytes};
 use super::seen_cache::CacheLimits;
 use super::{Batch, RecordedSettings, STATE_FILE, Tables, View, committer};
 use crate::backend::local::state::LocalState;
-use crate::backend::local::storage::Clock;
+use crate::backend::local::storage::{Clock, Storage};
 use crate::backend::local::{BackendConfig, LocalBackend, SharedState, secret};
-use crate::config::MAX_RETRY_AFTER;
 use crate::domain::Domain;
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::fetch::http::AddressKinds;
@@ -235,22 +234,29 @@ fn restore_hosts(state: &mut LocalState<DiskStorage>, default_delay: Duration) -
         after.clone_from(last);
         for (host, row) in rows {
             let row = HostRow::from_bytes(&row).ok_or_else(|| state.storage.view.damaged())?;
-            if row.pages > 0 {
-                state.budgets.restore_group(host.clone(), row.pages);
-            }
-            if row.address_kinds != 0 {
-                state.address_kinds.insert(host.clone(), AddressKinds::from_bits(row.address_kinds));
-            }
-            // A request may have been in flight when the previous process ended, so the full delay starts now. Limit
-            // the cooldown, because the wall clock may have been set back.
-            let (remaining, delay) = (row.not_before.saturating_sub(now), Duration::from_millis(row.delay));
-            let cooldown =
-                Duration::from_millis(remaining).max(delay).min(MAX_RETRY_AFTER.max(default_delay));
-            // The default delay is set for all hosts at once.
-            if cooldown > default_delay {
-                state.cooldowns.set(host, HostDelay { delay, cooldown });
-            }
+            restore_host(state, host, row, default_delay, now);
         }
+    }
+}
+
+/// Restores the page count of a host or site, and the cooldown and address kinds of a host.
+pub(crate) fn restore_host<S: Storage>(
+    state: &mut LocalState<S>,
+    host: String,
+    row: HostRow,
+    default_delay: Duration,
+    now: u64,
+) {
+    if row.pages > 0 {
+        state.budgets.restore_group(host.clone(), row.pages);
+    }
+    if row.address_kinds != 0 {
+        state.address_kinds.insert(host.clone(), AddressKinds::from_bits(row.address_kinds));
+    }
+    let host_delay = row.cooldown_after_restart(default_delay, now);
+    // The default delay is set for all hosts at once.
+    if host_delay.cooldown > default_delay {
+        state.restore_host_delay(&host, host_delay);
     }
 }
 

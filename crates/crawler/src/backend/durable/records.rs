@@ -1,8 +1,11 @@
 //! Encodes and decodes the rows of a durable state. A row that cannot be decoded is damaged.
 
-use super::super::TaskId;
+use std::time::Duration;
+
+use super::super::{HostDelay, TaskId};
 use crate::backend::local::storage::{Body, CompletedUrl, QueuedTask, TaskRef};
 use crate::backend::local::{compress, decompress};
+use crate::config::MAX_RETRY_AFTER;
 use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
 use crate::prioritizer::SourceLink;
@@ -222,6 +225,34 @@ impl PageRow {
 }
 
 impl HostRow {
+    /// Sets when the next request to the host is allowed, if that is later than the default delay after a restart.
+    pub(crate) fn set_delay(
+        &mut self,
+        HostDelay { delay, cooldown }: HostDelay,
+        default_delay: Duration,
+        now: u64,
+    ) {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        // Round up: too late is polite.
+        let not_before = now.saturating_add(millis(cooldown)).saturating_add(1);
+        // Updates can arrive out of order, so keep the later deadline.
+        let has_longer_cooldown = self.not_before > now.saturating_add(millis(default_delay));
+        self.not_before = match has_longer_cooldown || cooldown > default_delay {
+            true => self.not_before.max(not_before),
+            false => 0,
+        };
+        self.delay = if delay > default_delay { millis(delay) } else { 0 };
+    }
+
+    /// For how long no request may be sent to the host after a restart. A request may have been in flight when the
+    /// previous process ended, so the full delay starts now. The cooldown is limited, because the wall clock may have been
+    /// set back.
+    pub(crate) fn cooldown_after_restart(self, default_delay: Duration, now: u64) -> HostDelay {
+        let (remaining, delay) = (self.not_before.saturating_sub(now), Duration::from_millis(self.delay));
+        let cooldown = Duration::from_millis(remaining).max(delay).min(MAX_RETRY_AFTER.max(default_delay));
+        HostDelay { delay, cooldown }
+    }
+
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         [self.not_before, self.delay, self.pages, self.address_kinds]
             .into_iter()
@@ -296,7 +327,7 @@ pub(crate) fn writes_from_bytes(bytes: &[u8]) -> Option<Vec<(usize, OutputWrite)
     Some(writes)
 }
 
-fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+pub(crate) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     Some(*taken)

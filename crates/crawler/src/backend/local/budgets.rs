@@ -26,6 +26,9 @@ const FIRST_PAGE_BYTES: u64 = 64 * 1024;
 /// The newest page has a weight of 1/16 in the average.
 const SMOOTHING: u64 = 16;
 
+/// If fewer pages are left, leases do not reserve before their requests can be sent.
+const AMPLE_PAGES: u64 = 2_000;
+
 /// A response that needs more bytes reserves at least this part of what it has read, so that a large one asks seldom.
 const GROWTH: u64 = 4;
 
@@ -310,6 +313,12 @@ impl Budgets {
                 pages.reserved -= 1;
             }
         }
+    }
+
+    /// Whether so much is left that a lease can reserve long before its request is sent, and hold up no other.
+    pub(crate) fn is_ample(&self) -> bool {
+        let pages = self.max_pages.saturating_sub(self.pages + self.pages_reserved);
+        pages > AMPLE_PAGES && self.available() / self.page_bytes.max(MIN_BYTES) > AMPLE_PAGES
     }
 
     /// Restores what earlier processes of the crawl used.

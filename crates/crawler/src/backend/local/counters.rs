@@ -1,5 +1,6 @@
 //! The counters of a crawl.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::outcome::Outcome;
@@ -27,10 +28,16 @@ impl CrawlCounters {
         add(&mut self.outcomes, &outcome.label(), 1);
     }
 
+    /// Counts outstanding URLs that were lost because nobody resumed the crawl in time.
+    pub(crate) fn count_expired(&mut self, urls: u64) {
+        self.completed += urls;
+        add(&mut self.outcomes, &Outcome::NotReached.label(), urls);
+    }
+
     /// Counts rejected links, by reason.
-    pub(crate) fn count_rejected(&mut self, rejected: BTreeMap<&'static str, u64>) {
+    pub(crate) fn count_rejected(&mut self, rejected: BTreeMap<Cow<'static, str>, u64>) {
         for (reason, links) in rejected {
-            add(&mut self.links_rejected, reason, links);
+            add(&mut self.links_rejected, &reason, links);
         }
     }
 }

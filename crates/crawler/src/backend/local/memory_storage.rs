@@ -23,12 +23,36 @@ pub struct MemoryStorage {
 }
 
 impl MemoryStorage {
-    pub(super) fn new(config: &BackendConfig, key: HashKey) -> MemoryStorage {
+    pub(crate) fn new(config: &BackendConfig, key: HashKey) -> MemoryStorage {
         MemoryStorage {
             key,
             seen: SeenUrls::new(config.keep_depths),
             overflow: CompressedUrlQueue::default(),
             bodies: SegmentStore::default(),
+        }
+    }
+
+    /// The smallest depth of a URL that has not been completed, if depths are tracked.
+    pub(crate) fn outstanding_depth(&self, id: u64) -> Option<Depth> {
+        self.seen.outstanding_depth(id)
+    }
+
+    /// Restores a completed URL of an earlier process.
+    pub(crate) fn restore_completed(&mut self, id: u64, depth: Depth, has_links: bool) {
+        self.seen.mark_seen(id, depth);
+        self.seen.set_outstanding(id, false);
+        if !has_links {
+            self.seen.forget_depth(id);
+        }
+    }
+
+    /// Restores an outstanding URL of an earlier process: in the seen set, and unless it is leased in the overflow.
+    pub(crate) fn restore_outstanding(&mut self, task: TaskRef, smallest: Depth, is_leased: bool) {
+        let id = self.id(task.url);
+        self.seen.mark_seen(id, smallest);
+        self.seen.set_outstanding(id, true);
+        if !is_leased {
+            self.overflow.push(task);
         }
     }
 }
@@ -90,7 +114,15 @@ impl Storage for MemoryStorage {
         self.seen.len()
     }
 
-    fn store_page(&mut self, id: u64, _: &str, _: &Fingerprint, body: Option<&Body>, _: Duration) {
+    fn store_page(
+        &mut self,
+        id: u64,
+        _: &str,
+        _: &Fingerprint,
+        _: Option<u64>,
+        body: Option<&Body>,
+        _: Duration,
+    ) {
         if let Some(body) = body {
             self.bodies.insert(id, body);
         }

@@ -80,6 +80,12 @@ impl SeenUrls {
         Some(self.depths.as_ref()?.get(&id)?.depth)
     }
 
+    /// The smallest depth of a URL that has not been completed, if depths are tracked.
+    pub(super) fn outstanding_depth(&self, id: u64) -> Option<Depth> {
+        let smallest = self.depths.as_ref()?.get(&id)?;
+        smallest.outstanding.then_some(smallest.depth)
+    }
+
     /// Marks a URL as outstanding or completed.
     pub(super) fn set_outstanding(&mut self, id: u64, outstanding: bool) {
         if let Some(smallest) = self.depths.as_mut().and_then(|depths| depths.get_mut(&id)) {

@@ -79,7 +79,9 @@ struct NewTask<'u> {
 pub(crate) struct NewPage<'a> {
     pub(crate) url: &'a str,
     pub(crate) fingerprint: &'a Fingerprint,
-    /// `None` if bodies are not stored.
+    /// The size of the body as it is stored; `None` if bodies are not stored.
+    pub(crate) body_bytes: Option<u64>,
+    /// `None` if bodies are not stored, or by somebody else.
     pub(crate) body: Option<&'a Body>,
     /// A seed is stored whatever it is a duplicate of.
     pub(crate) is_seed: bool,
@@ -154,8 +156,8 @@ impl<S: Storage> LocalState<S> {
 
     /// Admits the outlinks of the page `from`.
     fn admit_outlinks(&mut self, outlinks: &Outlinks, from: TaskId) -> Result<AdmitCounts, BackendError> {
-        let mut admitted = AdmitCounts::default();
-        let &Outlinks { ref urls, depth, redirects, ref source_links } = outlinks;
+        let &Outlinks { ref urls, depth, redirects, ref source_links, seen } = outlinks;
+        let mut admitted = AdmitCounts { new: 0, seen };
         for (index, url) in urls.iter().enumerate() {
             let (from, source_link) = (Some(from), source_links.get(index));
             let outlink = NewTask { url, depth, redirects, from, is_revisit: false, source_link };
@@ -292,6 +294,15 @@ impl<S: Storage> LocalState<S> {
             }
             None => BudgetDecision::LeaseLost,
         }
+    }
+
+    /// A lease, if it has not ended. Its depth is that of the URL now.
+    pub(crate) fn active_lease(&self, task_id: TaskId, lease_id: u64) -> Option<Lease> {
+        let active = self.leases.get(&task_id).filter(|active| active.lease_id == lease_id)?;
+        let QueuedTask { ref url, redirects, is_revisit, .. } = active.task;
+        let (url, depth) = (Arc::clone(url), self.storage.depth(&active.task));
+        let (cooldown, unreachable) = (Duration::ZERO, None);
+        Some(Lease { task_id, lease_id, url, depth, redirects, is_revisit, cooldown, unreachable })
     }
 
     /// What a lease has to wait for before it reserves; `None` if it need not wait.
@@ -441,7 +452,7 @@ impl<S: Storage> LocalState<S> {
         page: &NewPage,
         verdicts: &Verdicts,
     ) -> Result<StoreResult, BackendError> {
-        let NewPage { url, fingerprint, body, is_seed } = *page;
+        let NewPage { url, fingerprint, body_bytes, body, is_seed } = *page;
         let now = self.clock.now();
         for expired in self.content.expire(now) {
             self.storage.remove_page(expired)?;
@@ -449,7 +460,7 @@ impl<S: Storage> LocalState<S> {
         let id = self.storage.id(url);
         if !is_seed {
             // Without bodies, nothing can be compared exactly.
-            match self.content.find(id, fingerprint, now, body.and(Some(verdicts))) {
+            match self.content.find(id, fingerprint, now, body_bytes.and(Some(verdicts))) {
                 IndexLookup::New => {}
                 IndexLookup::Match(duplicate) => return Ok(StoreResult::Done(duplicate)),
                 IndexLookup::Undecided(pages) => {
@@ -463,10 +474,9 @@ impl<S: Storage> LocalState<S> {
             self.storage.remove_page(id)?;
         }
         // If pages are neither compared nor stored there is nothing to add.
-        if self.config.similarity.is_some() || body.is_some() {
-            let bytes = body.map_or(0, |body| body.bytes().len() as u64);
-            self.content.add(id, url, fingerprint, bytes, now);
-            self.storage.store_page(id, url, fingerprint, body, now);
+        if self.config.similarity.is_some() || body_bytes.is_some() {
+            self.content.add(id, url, fingerprint, body_bytes.unwrap_or(0), now);
+            self.storage.store_page(id, url, fingerprint, body_bytes, body, now);
         }
         Ok(StoreResult::Done(ContentMatch::New))
     }
@@ -516,8 +526,10 @@ impl<S: Storage> LocalState<S> {
             received: self.budgets.bytes().received,
             url_queue: (self.url_queue.len() + self.reprioritizing.len(), self.storage.overflow_len()),
             priority_queues: self.waiting.lengths().to_vec(),
-            workers: self.leased.iter().map(|leased| (0, *leased)).collect(),
-            parked: 0,
+            workers: (0..=u16::MAX)
+                .zip(&self.leased)
+                .map(|(id, leased)| (self.waiting.domains_of(WorkerId(id)), *leased))
+                .collect(),
             owned_domains: self.waiting.owned_domains(),
             unreachable_hosts: self.unreachable_hosts.clone(),
             network_down: None,

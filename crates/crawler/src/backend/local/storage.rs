@@ -153,12 +153,14 @@ pub(crate) trait Storage: Send + 'static {
     /// Number of URLs in the seen set.
     fn seen_len(&self) -> usize;
 
-    /// Stores a page, or only its fingerprint if there is no body.
+    /// Stores a page, or only its fingerprint if there is no body. A body of this size that is not given is stored by
+    /// somebody else.
     fn store_page(
         &mut self,
         id: u64,
         url: &str,
         fingerprint: &Fingerprint,
+        body_bytes: Option<u64>,
         body: Option<&Body>,
         now: Duration,
     );

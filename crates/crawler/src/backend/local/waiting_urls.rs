@@ -122,6 +122,11 @@ impl<Q: Default> WaitingUrls<Q> {
         self.waiting_hosts >= MAX_HOSTS
     }
 
+    /// The number of a worker's domains that have waiting or leased URLs.
+    pub(super) fn domains_of(&self, worker: WorkerId) -> usize {
+        self.workers.get(worker).map_or(0, |worker| worker.domains)
+    }
+
     /// The number of domains that have an owner.
     pub(super) fn owned_domains(&self) -> usize {
         self.domains.values().filter(|entry| entry.is_owned(self.domain_ttl)).count()

@@ -1,5 +1,4 @@
-//! The connection to Redis: many commands in one round trip, made again where their answer was lost, for as long as it
-//! takes.
+//! The connection to Redis: sends many commands in one round trip, reconnects, and repeats commands whose reply was lost.
 
 mod failure;
 mod limits;
@@ -12,9 +11,8 @@ mod server;
 mod tests;
 mod wire;
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{Arg, Cmd, FromRedisValue, ToRedisArgs, Value, cmd};
@@ -35,9 +33,6 @@ use super::address::{Address, Node};
 use super::scripts::Lua;
 use crate::error::{StorageError, StorageErrorKind};
 use crate::stop::StopHandle;
-
-/// How many arrived answers a script is told of.
-const MOST_ARRIVED: usize = 200;
 
 /// Options for the connection to Redis.
 #[derive(Clone)]
@@ -69,16 +64,21 @@ impl Default for RedisConnectOptions {
 /// A command on its way to Redis.
 pub(super) struct Call {
     command: Cmd,
-    /// The one server that is to be asked; otherwise it is who has the key.
+    /// The key, if it is not the first argument.
+    key: Option<String>,
+    /// The server to send it to; otherwise the one that has the key.
     node: Option<Node>,
-    /// Where and under which name a script's answer is remembered until it has arrived.
-    answer: Option<(String, String)>,
 }
 
 impl Call {
     /// A command of Redis. Its first argument, if it has one, is its key.
     pub(super) fn plain(name: &str) -> Call {
-        Call { command: cmd(name), node: None, answer: None }
+        Call { command: cmd(name), key: None, node: None }
+    }
+
+    /// A command of Redis whose key is not its first argument.
+    pub(super) fn keyed(name: &str, key: &str) -> Call {
+        Call { key: Some(key.to_owned()), ..Call::plain(name) }
     }
 
     pub(super) fn arg(&mut self, argument: impl ToRedisArgs) -> &mut Call {
@@ -87,6 +87,9 @@ impl Call {
     }
 
     fn key(&self) -> Option<&[u8]> {
+        if let Some(key) = &self.key {
+            return Some(key.as_bytes());
+        }
         let mut words = self.command.args_iter().map(|word| match word {
             Arg::Simple(word) => word,
             _ => b"",
@@ -97,55 +100,71 @@ impl Call {
     }
 }
 
-/// A connection that comes back.
+/// A connection that reconnects after an outage.
 #[derive(Clone)]
 pub(super) struct Connection {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    /// Where Redis is, for messages: without user name and password.
+    /// The address of Redis for messages, without user name and password.
     address: String,
     nodes: Nodes,
     common: Arc<Common>,
-    /// Until when an outage may last at first.
+    /// The deadline of the first connection.
     deadline: Instant,
-    /// How long one may last afterwards, if not for ever.
+    /// How long a later outage may last; `None` for no limit.
     limit: Option<Duration>,
     stop: StopHandle,
     is_open: AtomicBool,
-    /// The names of the answers that have arrived, by where they are remembered.
-    arrived: Mutex<HashMap<String, Vec<String>>>,
 }
 
-/// A call that has not been answered yet, and its place among those it was made with.
+/// A call without a reply, and its index among the calls of its operation.
 struct Pending {
     place: usize,
     call: Call,
 }
 
-/// Calls, each with what came of it.
+/// Calls with their replies.
 type Answered = Vec<(Pending, Reply)>;
 
 impl Connection {
-    /// Connects, and makes sure that a crawl is safe there.
+    /// Connects, and checks that a crawl is safe there.
     pub(super) async fn open(
         address: &Address,
         options: RedisConnectOptions,
     ) -> Result<Connection, BackendError> {
+        let patience = Patience::new(address.to_string(), Arc::clone(&options.notice));
+        Connection::open_with(address, options, Arc::new(patience)).await
+    }
+
+    /// Connects once more. Outages are reported once for both connections.
+    pub(super) async fn open_beside(
+        &self,
+        address: &Address,
+        options: RedisConnectOptions,
+    ) -> Result<Connection, BackendError> {
+        Connection::open_with(address, options, Arc::clone(&self.inner.common.patience)).await
+    }
+
+    async fn open_with(
+        address: &Address,
+        options: RedisConnectOptions,
+        patience: Arc<Patience>,
+    ) -> Result<Connection, BackendError> {
         let shown = address.to_string();
         let common = Arc::new(Common {
             access: Access::new(address, &options.extra_roots),
-            patience: Arc::new(Patience::new(shown.clone(), options.notice)),
+            patience,
             traffic: Default::default(),
             asks_for_role: address.primary.is_some(),
         });
         let nodes = Nodes::new(address.clone(), Arc::clone(&common));
         let deadline = Instant::now() + options.connect_timeout;
         let limit = (!options.retry_forever).then_some(options.connect_timeout);
-        let (is_open, arrived) = (AtomicBool::new(false), Mutex::default());
+        let is_open = AtomicBool::new(false);
         let stop = options.stop;
-        let inner = Inner { address: shown, nodes, common, deadline, limit, stop, is_open, arrived };
+        let inner = Inner { address: shown, nodes, common, deadline, limit, stop, is_open };
         let connection = Connection { inner: Arc::new(inner) };
         connection.find().await?;
         if address.primary.is_some() {
@@ -161,13 +180,13 @@ impl Connection {
         &self.inner.address
     }
 
-    /// Since when Redis has not answered as it should, if it does not.
+    /// The start of the current outage, if there is one.
     fn in_trouble_since(&self) -> Option<Instant> {
         self.inner.common.patience.since()
     }
 
-    /// How many connections were made so far. After another one, Redis may have lost what it did last: it may have been
-    /// started again, or another may have taken its place.
+    /// How many connections were made so far. After a new one, Redis may have lost its last writes: it may have restarted or
+    /// failed over.
     pub(super) fn connections(&self) -> u64 {
         self.inner.common.traffic.connections.load(Ordering::Relaxed)
     }
@@ -178,53 +197,44 @@ impl Connection {
         (traffic.batches.load(Ordering::Relaxed), traffic.commands.load(Ordering::Relaxed))
     }
 
-    /// A script under names that begin so, made once under its nonce, for the crawl's clock that is so far ahead.
-    pub(super) fn script(&self, lua: &Lua, base: &str, nonce: String, ahead: u64) -> Call {
+    /// A script on keys with this base.
+    pub(super) fn script(&self, lua: &Lua, base: &str) -> Call {
         let mut command = cmd("EVALSHA");
-        command.arg(lua.script.get_hash()).arg(1).arg(base).arg(ahead).arg(&nonce);
-        let mut arrived = self.arrived();
-        let names =
-            arrived.get_mut(base).map(|names| names.split_off(names.len().saturating_sub(MOST_ARRIVED)));
-        command.arg(names.unwrap_or_default().join(" "));
-        Call { command, node: None, answer: lua.is_once.then(|| (base.to_owned(), nonce)) }
+        command.arg(lua.script.get_hash()).arg(1).arg(base);
+        Call { command, key: None, node: None }
     }
 
-    fn arrived(&self) -> MutexGuard<'_, HashMap<String, Vec<String>>> {
-        self.inner.arrived.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Carries out commands in one round trip. Where the answer is lost they are carried out again: so they must be
-    /// harmless when repeated. None may rely on another of them having been carried out before it.
+    /// Runs commands in one round trip. Commands whose reply is lost are repeated, so they must be idempotent. None may
+    /// depend on an earlier one of them.
     pub(super) async fn all(&self, calls: Vec<Call>) -> Result<Vec<Value>, BackendError> {
         self.carry_out(calls, None).await
     }
 
-    /// Carries out commands, and waits until so many replicas have what they wrote, but not longer than that. If they
-    /// do not have it by then a notice is given and the crawl goes on: it is a matter of what a failover can lose, and
-    /// not of what is right. No replicas, no wait.
+    /// Runs commands, and waits until so many replicas have what they wrote, for a limited time. After that it prints a
+    /// notice, and the crawl continues: the confirmation only limits what a failover can lose.
     pub(super) async fn all_confirmed(
         &self,
         calls: Vec<Call>,
         replicas: u32,
         within: Duration,
     ) -> Result<Vec<Value>, BackendError> {
-        // Redis takes no time to mean for ever.
+        // For Redis, a timeout of 0 means no limit.
         let within = self.inner.common.patience.wait_for_replicas(within).max(Duration::from_millis(1));
         self.carry_out(calls, (replicas > 0).then_some(Confirmation { replicas, within })).await
     }
 
-    /// Carries out commands in one round trip, whose answers are all of one kind.
+    /// Runs commands in one round trip, whose replies all have one type.
     pub(super) async fn each<T: FromRedisValue>(&self, calls: Vec<Call>) -> Result<Vec<T>, BackendError> {
         self.all(calls).await?.into_iter().map(|value| self.read(value)).collect()
     }
 
-    /// Carries out one command.
+    /// Runs one command.
     pub(super) async fn one<T: FromRedisValue>(&self, call: Call) -> Result<T, BackendError> {
         let value = self.all(vec![call]).await?.pop().unwrap_or_default();
         self.read(value)
     }
 
-    /// The meaning of an answer.
+    /// Converts a reply.
     pub(super) fn read<T: FromRedisValue>(&self, value: Value) -> Result<T, BackendError> {
         redis::from_redis_value(value).map_err(|error| {
             let address = self.address();
@@ -253,25 +263,16 @@ impl Connection {
                     return Err(self.give_up(&last, stuck));
                 }
             };
-            for (mut call, reply) in answered {
+            for (call, reply) in answered {
                 match reply {
-                    Ok(value) => {
-                        values[call.place] = value;
-                        self.note_arrival(call.call.answer);
-                    }
-                    Err(failure) => {
-                        if let Failure::Cut(_) = failure {
-                            // What was sent may still be on its way: its answer must be remembered as long as can be.
-                            call.call.answer = None;
-                        }
-                        failures.push((call, failure));
-                    }
+                    Ok(value) => values[call.place] = value,
+                    Err(failure) => failures.push((call, failure)),
                 }
             }
             if let Some(failure) = self.worst(&failures) {
                 match &stuck {
                     Some(stuck) => stuck.still(&failure),
-                    // The server has yet to learn the scripts, which is soon done.
+                    // The server does not have the scripts yet. They are loaded before the next try.
                     None if failure.is("NOSCRIPT") && pause.is_zero() => {}
                     None => stuck = Some(self.inner.common.patience.wait(asked, &failure)),
                 }
@@ -286,19 +287,13 @@ impl Connection {
         Ok(values)
     }
 
-    fn note_arrival(&self, answer: Option<(String, String)>) {
-        if let Some((base, nonce)) = answer {
-            self.arrived().entry(base).or_default().push(nonce);
-        }
-    }
-
-    /// The failure that decides what is done about all of them: one that does not pass, if there is any.
+    /// The failure that decides what happens next: one that is permanent, if there is any.
     fn worst(&self, failures: &[(Pending, Failure)]) -> Option<Failure> {
         let all = || failures.iter().map(|(_, failure)| failure);
         all().find(|failure| !failure.passes()).or(all().next()).cloned()
     }
 
-    /// Waits before another try, or gives up.
+    /// Waits before the next try, or gives up.
     async fn pause(&self, failure: &Failure, pause: &mut Duration) -> Result<(), BackendError> {
         let inner = &self.inner;
         if !failure.passes() {
@@ -311,21 +306,21 @@ impl Connection {
         let is_first = pause.is_zero();
         *pause = longer(*pause);
         match failure {
-            // The first one is mostly soon over: a server learns the scripts, a key that has moved is found.
+            // The first failure is mostly short: a server loads the scripts, or a key has moved.
             Failure::Cut(_) if is_first => {}
             _ if is_first && (failure.is("NOSCRIPT") || failure.is("MOVED")) => {}
-            // Who lost the connection is made to wait already when a new one is made.
+            // Reconnecting has a pause of its own.
             Failure::Cut(_) => sleep(longer(Duration::ZERO)).await,
             _ => sleep(*pause).await,
         }
         if !failure.is("NOSCRIPT") && !failure.is("OOM") {
-            // What is found out about the servers shows at the next try, also when it is nothing.
+            // If looking for the servers fails, so does the next try.
             let _ = inner.nodes.look_up(failed).await;
         }
         Ok(())
     }
 
-    /// Sends calls to the servers that are to carry them out, all at the same time, and returns them with the replies.
+    /// Sends calls to their servers, all at the same time, and returns them with the replies.
     async fn send(&self, pending: Vec<Pending>, confirmation: Option<Confirmation>) -> Answered {
         let (parcels, mut answered) = self.sort(pending);
         let nodes = &self.inner.nodes;
@@ -334,13 +329,13 @@ impl Connection {
             let order = Order { bytes, commands: calls.len(), confirmation };
             (calls, nodes.link(&primary, confirmation.is_some()).send(order), primary)
         });
-        // All are sent before the first answer is waited for. Until then the primary is kept, and with it the link.
+        // All are sent before the first reply is awaited. Until then the primary is kept, and with it the link.
         let sent: Vec<_> = sent.collect();
         let mut fewest = i64::MAX;
         for (calls, delivered, primary) in sent {
             let delivered = delivered.await.unwrap_or_else(|_| Err(Failure::Cut("connection closed".into())));
             match delivered {
-                // It was replaced meanwhile: what it did is lost, and whoever has its place is asked.
+                // It was replaced meanwhile, so its writes are lost. The calls are sent to the new primary.
                 Ok(_) if !nodes.has(&primary) => {
                     let lost = || Err(Failure::Cut("another has taken its place".into()));
                     answered.extend(calls.into_iter().map(|call| (call, lost())));
@@ -364,8 +359,7 @@ impl Connection {
         answered
     }
 
-    /// Sorts calls by the server that is to carry them out, in parcels that are not too large. Where nobody is known,
-    /// that is the answer.
+    /// Groups calls by server, in parcels of limited size. A call whose server is unknown fails.
     fn sort(&self, pending: Vec<Pending>) -> (Vec<Parcel>, Answered) {
         let (mut parcels, mut homeless) = (Vec::<Parcel>::new(), Answered::new());
         for call in pending {

@@ -1,4 +1,5 @@
-//! Where the connection lives: a thread of its own, because those who make moves come and go with their runtimes.
+//! The thread of the connection to Redis. The connection has a thread of its own, because it outlives the runtimes of its
+//! users.
 
 use std::thread;
 
@@ -9,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::super::BackendError;
 use crate::error::{StorageError, StorageErrorKind};
 
-/// The thread; it ends when this is dropped.
+/// The thread. It ends when this is dropped.
 pub(super) struct Home {
     handle: Handle,
     _ends: oneshot::Sender<()>,
@@ -23,17 +24,17 @@ impl Home {
         };
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
         let (handle, (ends, ended)) = (runtime.handle().clone(), oneshot::channel());
-        let live = move || drop(runtime.block_on(ended));
-        thread::Builder::new().name("redis".into()).spawn(live).map_err(cannot)?;
+        let run = move || drop(runtime.block_on(ended));
+        thread::Builder::new().name("redis".into()).spawn(run).map_err(cannot)?;
         Ok(Home { handle, _ends: ends })
     }
 
-    /// Lets something happen here, to its end.
+    /// Starts a future on the thread.
     pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(future);
     }
 
-    /// Lets somebody live here too: who makes many moves makes them more cheaply where the connection is.
+    /// Starts a future on the thread, and returns a handle to it. Operations are cheaper on the thread of the connection.
     pub(super) fn host<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
@@ -41,13 +42,13 @@ impl Home {
         self.handle.spawn(future)
     }
 
-    /// Lets something happen here, and waits for it.
+    /// Runs a future on the thread, and waits for its result.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T, BackendError>> + Send + 'static,
     ) -> Result<T, BackendError> {
         match self.handle.spawn(future).await {
-            Ok(made) => made,
+            Ok(result) => result,
             Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
             Err(_) => Err(BackendError::redis(StorageErrorKind::Io, "the connection to Redis was closed")),
         }

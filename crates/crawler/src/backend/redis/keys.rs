@@ -1,72 +1,106 @@
-//! The names of a crawl's keys: everything of a partition shares a hash tag, so that a script finds it on one node.
+//! The names of a crawl's keys.
 
-use super::super::TaskId;
-use crate::domain::Domain;
+use super::super::WorkerId;
 
-/// How many parts the URLs of a crawl are kept in, unless it is told otherwise: a server that stands alone does one thing
-/// at a time, and nothing is gained by parts.
-pub const PARTITIONS: u16 = 1;
-
-/// The same on a cluster: enough for its nodes to share the work.
-pub const CLUSTER_PARTITIONS: u16 = 16;
-
-/// What the names of a crawl's keys begin with, by what they are for.
+/// The names of the keys of a crawl.
+///
+/// ```text
+/// crawler:{NAME:frontier}:  what the frontier has in memory, as of its last batch
+///     urls           stream: the messages to the frontier, with seeds, links that were found, and completions
+///     queue:K        stream: the leases of worker K, and the replies to its requests
+///     tasks          hash: outstanding URLs by task ID
+///     leases         hash: leases and their reservations by task ID
+///     depths         hash: smaller depths of outstanding URLs, by URL ID
+///     completed      list: records of completed URLs
+///     pages          hash: fingerprints of stored pages, by URL ID
+///     hosts, domains hashes: delays and page counts of hosts; pages that link to domains
+///     checkpoint, sessions, applied: counters, workers, and how far `urls` is applied
+///     epoch, batch   the number of the frontier, and of its last batch
+///     status         counts and queue lengths for display
+///     seeds:N        hash: how many seeds of a submission were new, for a minute
+/// crawler:{NAME:members}:   members with their heartbeats and reports; the phase of the crawl, and its result
+/// crawler:{NAME:settings}:  the settings that all processes share
+/// crawler:{NAME:cN}:body:ID   page bodies, in parts that a cluster spreads over its nodes
+/// crawler:{NAME:cN}:robots:URL  robots.txt files of other domains
+/// ```
 #[derive(Debug, Clone)]
-pub(super) struct Keys {
-    /// The name of the crawl.
-    pub(super) crawl: String,
-    /// URLs, by their domain.
-    pub(super) partitions: Vec<String>,
-    /// Pages, by their content.
-    pub(super) contents: Vec<String>,
-    pub(super) budget: String,
-    /// Who works on it, and how far it is.
-    pub(super) crew: String,
+pub(super) struct CrawlKeys {
+    crawl: String,
+    pub(super) base: String,
+    /// The base of the keys of its members and phases.
+    pub(super) members: String,
+    /// The base of the keys of its settings.
+    pub(super) settings: String,
 }
 
-impl Keys {
-    pub(super) fn new(crawl: &str, partitions: u16) -> Keys {
-        let all = |kind: &str| -> Vec<String> {
-            (0..partitions).map(|number| format!("crawler:{{{crawl}:{kind}{number}}}:")).collect()
-        };
-        let partitions = all("p");
-        let (contents, budget) = match &partitions[..] {
-            // One place for everything: then one script does what would take several.
-            [one] => (partitions.clone(), one.clone()),
-            _ => (all("c"), format!("crawler:{{{crawl}:budget}}:")),
-        };
-        Keys { crawl: crawl.to_owned(), partitions, contents, budget, crew: Keys::crew(crawl) }
+/// The keys of the frontier's state, apart from what a report needs.
+const STATE: [&str; 12] = [
+    "urls",
+    "tasks",
+    "leases",
+    "depths",
+    "completed",
+    "pages",
+    "hosts",
+    "domains",
+    "sessions",
+    "applied",
+    "epoch",
+    "batch",
+];
+
+/// In how many parts a cluster spreads page bodies over its nodes.
+const BODY_PARTS: u64 = 16;
+
+impl CrawlKeys {
+    pub(super) fn new(crawl: &str) -> CrawlKeys {
+        let base = |part: &str| format!("crawler:{{{crawl}:{part}}}:");
+        CrawlKeys {
+            crawl: crawl.to_owned(),
+            base: base("frontier"),
+            members: base("members"),
+            settings: base("settings"),
+        }
     }
 
-    /// Who works on a crawl, and how far it is.
-    pub(super) fn crew(crawl: &str) -> String {
-        format!("crawler:{{{crawl}:crew}}:")
+    pub(super) fn of(&self, name: &str) -> String {
+        format!("{}{name}", self.base)
     }
 
-    /// What was agreed on when the crawl was begun.
-    pub(super) fn settings(crawl: &str) -> String {
-        format!("crawler:{{{crawl}:settings}}:")
+    /// The stream that the frontier reads.
+    pub(super) fn messages(&self) -> String {
+        self.of("urls")
     }
 
-    /// What the names of all its keys begin with.
-    pub(super) fn all(&self) -> impl Iterator<Item = String> {
-        let others = [self.budget.clone(), Keys::settings(&self.crawl), self.crew.clone()];
-        self.partitions.iter().chain(&self.contents).cloned().chain(others)
+    /// The stream that a worker reads.
+    pub(super) fn replies(&self, WorkerId(worker): WorkerId) -> String {
+        self.of(&format!("queue:{worker}"))
     }
 
-    /// The partition of a domain.
-    pub(super) fn of_domain(&self, domain: &Domain) -> usize {
-        (hash(domain.as_str().as_bytes()) % self.partitions.len() as u64) as usize
+    /// All keys of the frontier's state, with so many workers, that expire after the end of the crawl.
+    pub(super) fn state(&self, workers: usize) -> impl Iterator<Item = String> {
+        let queues = (0..workers).map(|worker| self.of(&format!("queue:{worker}")));
+        STATE.iter().map(|name| self.of(name)).chain(queues)
     }
 
-    /// The partition of an outstanding URL.
-    pub(super) fn of_ticket(&self, task_id: TaskId) -> usize {
-        (task_id.0 % self.partitions.len() as u64) as usize
+    /// How many seeds of a message were new.
+    pub(super) fn seeds(&self, reply: u64) -> String {
+        self.of(&format!("seeds:{reply:x}"))
     }
 
-    /// Where a page is kept that is known by this number.
-    pub(super) fn content(&self, number: u64) -> &str {
-        &self.contents[(number % self.contents.len() as u64) as usize]
+    /// A pattern of the names of all keys of the crawl, and of no other.
+    pub(super) fn pattern(&self) -> String {
+        format!("crawler:{{{}:*", self.crawl)
+    }
+
+    /// The body of a page, by the ID of its URL.
+    pub(super) fn body(&self, id: u64) -> String {
+        format!("crawler:{{{}:c{}}}:body:{id:x}", self.crawl, id % BODY_PARTS)
+    }
+
+    /// A robots.txt, by its URL.
+    pub(super) fn robots(&self, url: &str) -> String {
+        format!("crawler:{{{}:c{}}}:robots:{url}", self.crawl, hash(url.as_bytes()) % BODY_PARTS)
     }
 }
 
@@ -76,8 +110,7 @@ pub fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(allowed)
 }
 
-/// FNV-1a: the same on every machine and in every version. Who crafts domains that share a partition slows down
-/// nobody but them.
+/// FNV-1a: the same on every machine and in every version.
 fn hash(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -89,21 +122,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_a_partition_share_a_tag_and_those_of_a_crawl_a_beginning() {
-        let keys = Keys::new("news", 16);
-        assert_eq!(keys.partitions[3], "crawler:{news:p3}:");
-        let all = keys.partitions.iter().chain(&keys.contents).chain([&keys.budget]);
-        assert!(all.clone().all(|key| key.starts_with("crawler:{news:")));
-    }
-
-    #[test]
-    fn domains_are_spread_over_all_partitions() {
-        let keys = Keys::new("news", 16);
-        let mut counts = [0; 16];
-        for number in 0..16_000 {
-            counts[keys.of_domain(&Domain::from_url_str(&format!("http://www.h{number}.test/")))] += 1;
-        }
-        assert!(counts.iter().all(|count| (800..1200).contains(count)), "{counts:?}");
+    fn keys_of_the_state_share_a_hash_tag_and_all_keys_a_pattern() {
+        let keys = CrawlKeys::new("news");
+        assert_eq!(keys.of("tasks"), "crawler:{news:frontier}:tasks");
+        assert!(keys.state(2).all(|key| key.starts_with(&keys.base)));
+        let pattern = keys.pattern();
+        let all = [keys.body(7), keys.robots("http://a/robots.txt"), keys.seeds(3), keys.members];
+        assert!(all.iter().all(|key| key.starts_with(pattern.trim_end_matches('*'))));
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Begins a crawl, or joins one: who joins must mean the same by it.
+//! Begins a crawl, or joins one. All its processes must agree on its settings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::BackendError;
 use super::RedisCrawl;
-use super::connection::{Call, Connection, Kind, Persistence};
-use super::keys::{self, Keys};
-use super::moves::{Moves, milliseconds};
+use super::connection::{Call, Connection};
+use super::control::Shared;
+use super::keys::CrawlKeys;
 use super::scripts;
 use crate::backend::local::{BackendConfig, HostLimits, secret};
 use crate::error::StorageErrorKind::{Damaged, NotFound, SettingsDiffer};
@@ -16,86 +16,56 @@ use crate::similarity::{HashKey, Threshold};
 use crate::strip_query::StripQuery;
 use crate::time_text::time_text;
 
-/// The layout of the keys; changed whenever an older version could not go on with what a newer one left.
-const LAYOUT: u32 = 3;
+/// The layout of the keys. A crawl of another layout is refused.
+const LAYOUT: u32 = 4;
 
-/// What may be raised by who opens a crawl again.
+/// What may be raised when a crawl is resumed.
 const BUDGETS: [&str; 4] = ["--max-pages", "--max-bytes", "--max-pages-per-host", "--max-pages-per-site"];
 
 /// The end of the name of a setting that is a time.
 const IN_MILLISECONDS: &str = " in milliseconds";
 
+/// The secret key of a crawl's hashes, which the process that begins it chooses.
 const SECRET: &str = "secret";
-const PARTITIONS: &str = "partitions";
 
-pub(super) async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<Moves, BackendError> {
+/// Begins a crawl, or joins the one of this name.
+pub(super) async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<Shared, BackendError> {
     let connection = place.connect().await?;
-    let RedisCrawl { crawl, partitions, replicas, delay, .. } = place;
-    let suits = match connection.server().await?.kind {
-        Kind::Cluster => keys::CLUSTER_PARTITIONS,
-        Kind::Plain | Kind::Sentinel => keys::PARTITIONS,
-    };
-    // Every partition has at least one place in every queue, and all together no more than the queue may hold.
-    let most = u16::try_from(settings.queue_size.max(1)).unwrap_or(u16::MAX);
-    let partitions = partitions.unwrap_or(suits).clamp(1, most);
+    let crawl = &place.crawl;
     let mut ours = described(&settings);
-    ours.insert("--delay in milliseconds", milliseconds(delay).to_string());
-    ours.insert(PARTITIONS, partitions.to_string());
+    ours.insert("--delay in milliseconds", milliseconds(place.delay).to_string());
     ours.insert(SECRET, format!("{:032x}", secret()));
-    let nowhere = Keys::new(&crawl, 1);
-    let opening = Moves::new(connection.clone(), nowhere, settings.clone(), HashKey::new(0), delay);
-    let mut begin = opening.script(&scripts::BEGIN, &Keys::settings(&crawl));
-    begin.arg(ours.len());
+    let mut begin = connection.script(&scripts::BEGIN, &CrawlKeys::new(crawl).settings);
     for (name, value) in &ours {
         begin.arg(*name).arg(value).arg(match *name {
-            // Whoever begins the crawl decides.
-            SECRET | PARTITIONS => "first",
+            SECRET => "first",
             name if BUDGETS.contains(&name) => "budget",
             _ => "fixed",
         });
     }
     let theirs: BTreeMap<String, String> = connection.one(begin).await?;
-    agree(&crawl, connection.address(), &ours, &theirs)?;
-    let mut moves = joined(connection, &crawl, settings, &theirs, delay)?;
-    moves.replicas = match replicas {
+    agree(crawl, connection.address(), &ours, &theirs)?;
+    let key = hash_key(&connection, crawl, &theirs)?;
+    let replicas = match place.replicas {
         Some(replicas) => replicas.into(),
-        None => moves.connection.replicas().await?.min(1),
+        None => connection.replicas().await?.min(1),
     };
-    moves.begin_partitions().await?;
-    Ok(moves)
+    Ok(Shared::new(place, connection, settings, key, replicas))
 }
 
-impl Moves {
-    /// What of the crawl the server may lose, in words, if anything.
-    pub(super) async fn risk(&self) -> Result<Option<String>, BackendError> {
-        let address = self.connection.address();
-        Ok(match self.connection.persistence().await? {
-            Persistence::AppendOnlyFile | Persistence::Unknown => None,
-            Persistence::Nothing => Some(format!(
-                "Redis at {address} has neither an append-only file nor snapshots: if Redis stops, the crawl is lost; set \
-                 appendonly to yes"
-            )),
-            Persistence::Snapshots => Some(format!(
-                "Redis at {address} has no append-only file (appendonly is no): if Redis stops, what the crawl did since \
-                 the last snapshot is lost; set appendonly to yes"
-            )),
-        })
-    }
-}
-
-/// Looks at a crawl that was begun, without joining it.
-pub(super) async fn look(place: RedisCrawl) -> Result<Moves, BackendError> {
+/// Looks at a crawl that exists, without joining it.
+pub(super) async fn attach(place: RedisCrawl) -> Result<Shared, BackendError> {
     let connection = place.connect().await?;
-    let RedisCrawl { crawl, delay, .. } = place;
+    let crawl = &place.crawl;
     let mut read = Call::plain("HGETALL");
-    read.arg(format!("{}settings", Keys::settings(&crawl)));
+    read.arg(format!("{}settings", CrawlKeys::new(crawl).settings));
     let theirs: BTreeMap<String, String> = connection.one(read).await?;
     if theirs.is_empty() {
-        let address = connection.address();
-        return Err(BackendError::redis(NotFound, no_such_crawl_at(&crawl, address)));
+        return Err(BackendError::redis(NotFound, no_such_crawl_at(crawl, connection.address())));
     }
-    let settings = settings_of(&theirs).ok_or_else(|| damaged(&connection, &crawl))?;
-    joined(connection, &crawl, settings, &theirs, delay)
+    let settings = settings_of(&theirs).ok_or_else(|| damaged(&connection, crawl))?;
+    let key = hash_key(&connection, crawl, &theirs)?;
+    Ok(Shared::new(place, connection, settings, key, 0))
 }
 
 /// The error for a crawl that was never started, or was purged.
@@ -107,21 +77,19 @@ fn no_such_crawl_at(crawl: &str, address: impl std::fmt::Display) -> String {
     format!("there is no crawl '{crawl}' on Redis at {address}; start it, or give the name of another one")
 }
 
-/// What a crawl's URLs are moved with, by what it was begun with.
-fn joined(
-    connection: Connection,
+/// The key of all hashes of a crawl.
+fn hash_key(
+    connection: &Connection,
     crawl: &str,
-    settings: BackendConfig,
     theirs: &BTreeMap<String, String>,
-    delay: Duration,
-) -> Result<Moves, BackendError> {
+) -> Result<HashKey, BackendError> {
     let secret = theirs.get(SECRET).and_then(|secret| u128::from_str_radix(secret, 16).ok());
-    let partitions = theirs.get(PARTITIONS).and_then(|number| number.parse::<u16>().ok());
-    let (Some(secret), Some(partitions)) = (secret, partitions) else {
-        return Err(damaged(&connection, crawl));
-    };
-    let keys = Keys::new(crawl, partitions.max(1));
-    Ok(Moves::new(connection, keys, settings, HashKey::new(secret), delay))
+    secret.map(HashKey::new).ok_or_else(|| damaged(connection, crawl))
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    // Lua counts exactly up to there.
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(1 << 50)
 }
 
 fn damaged(connection: &Connection, crawl: &str) -> BackendError {
@@ -130,7 +98,7 @@ fn damaged(connection: &Connection, crawl: &str) -> BackendError {
     BackendError::redis(Damaged, message)
 }
 
-/// What all who work on a crawl have to agree on.
+/// What all processes of a crawl have to agree on.
 fn described(settings: &BackendConfig) -> BTreeMap<&'static str, String> {
     let BackendConfig {
         queue_size,
@@ -162,7 +130,7 @@ fn described(settings: &BackendConfig) -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// What was described so; how many workers there are is nobody's concern.
+/// The settings that were described so. The number of workers is not described.
 fn settings_of(described: &BTreeMap<String, String>) -> Option<BackendConfig> {
     let text = |name: &str| described.get(name).map(String::as_str);
     let number = |name: &str| text(name)?.parse::<u64>().ok();
@@ -196,10 +164,10 @@ fn agree(
     ours: &BTreeMap<&'static str, String>,
     theirs: &BTreeMap<String, String>,
 ) -> Result<(), BackendError> {
-    for (name, our) in ours.iter().filter(|(name, _)| ![SECRET, PARTITIONS].contains(*name)) {
+    for (name, our) in ours.iter().filter(|(name, _)| **name != SECRET) {
         let their = theirs.get(*name).map_or("unknown", String::as_str);
         let number = |text: &str| text.parse().unwrap_or(u64::MAX);
-        // One that is larger here was not raised because of something else, which is what is told.
+        // A budget that is larger here was not raised because another setting differs, which is the error.
         if BUDGETS.contains(name) && number(their) <= number(our) {
             continue;
         }

@@ -12,7 +12,7 @@ pub fn non_public_kind(address: IpAddr) -> Option<&'static str> {
 }
 
 /// The kinds of non-public addresses.
-const KINDS: [&str; 17] = [
+pub(crate) const ADDRESS_KINDS: [&str; 17] = [
     "in this network",
     "loopback",
     "private",
@@ -69,7 +69,7 @@ impl AddressKinds {
 /// The bit of a non-public address's kind; `None` for a public one.
 fn kind_bit(address: IpAddr) -> Option<u64> {
     let kind = non_public_kind(address)?;
-    KINDS.iter().position(|name| *name == kind).map(|index| 1 << index)
+    ADDRESS_KINDS.iter().position(|name| *name == kind).map(|index| 1 << index)
 }
 
 fn non_public_v4_kind(address: Ipv4Addr) -> Option<&'static str> {

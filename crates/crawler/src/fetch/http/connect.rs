@@ -20,7 +20,7 @@ use super::address::{AddressKinds, non_public_kind};
 use super::headers::excerpt;
 use crate::config::FetchConfig;
 use crate::origin::Origin;
-use crate::outcome::Outcome;
+use crate::outcome::{CONNECTING, Outcome};
 
 /// How long a resolved name is cached. Short, because the operating system caches too.
 const DNS_TTL: Duration = Duration::from_secs(60);
@@ -99,7 +99,7 @@ impl Connector {
             let stream = connect_tcp(&addresses, limit, &free_files).await?;
             if origin.https { self.start_tls(stream, origin).await } else { Ok(Transport::Plain(stream)) }
         });
-        connecting.await.unwrap_or(Err(Outcome::Timeout { doing: "connecting", limit }))
+        connecting.await.unwrap_or(Err(Outcome::Timeout { doing: CONNECTING, limit }))
     }
 
     /// The addresses of a host that may be connected to. The check applies to the very addresses that are connected to,
@@ -204,7 +204,7 @@ async fn connect_tcp(
     free_files: &impl Fn(),
 ) -> Result<TcpStream, Outcome> {
     let deadline = Instant::now() + limit;
-    let mut failure = Outcome::Timeout { doing: "connecting", limit };
+    let mut failure = Outcome::Timeout { doing: CONNECTING, limit };
     for (index, address) in addresses.iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now());
         let share = left / (addresses.len() - index) as u32;

@@ -177,7 +177,8 @@ fn found_at(dice: f64) -> (Tally, Tally) {
             Lookup::Undecided(_) => {
                 let (strip_query, page) = (nothing(), html_page(&body));
                 let comparison = ExactComparison::new(key, &strip_query, page);
-                verdicts.add(1, comparison.is_near_duplicate(&html_page(original), threshold));
+                let shingles = comparison.shingles_of(&html_page(original));
+                verdicts.add(1, comparison.is_near_duplicate(&shingles, threshold));
                 index.find(&two.fingerprint, 2, NOW, Some(&verdicts))
             }
             decided => decided,

@@ -1,7 +1,5 @@
 //! What is stored about hosts. A host with the default delay has no row, because a crawl has millions of them.
 
-use std::time::Duration;
-
 use super::super::super::{BackendError, HostDelay};
 use super::super::Batch;
 use super::super::records::HostRow;
@@ -12,21 +10,10 @@ impl DiskStorage {
     pub(super) fn update_host_delay(
         &mut self,
         host: &str,
-        HostDelay { delay, cooldown }: HostDelay,
+        host_delay: HostDelay,
     ) -> Result<(), BackendError> {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let (now, default_delay) = (unix_millis(), self.default_delay);
-        // Round up: too late is polite.
-        let not_before = now.saturating_add(millis(cooldown)).saturating_add(1);
-        self.change_host(host, |row| {
-            // Updates can arrive out of order, so keep the later deadline.
-            let has_longer_cooldown = row.not_before > now.saturating_add(millis(default_delay));
-            row.not_before = match has_longer_cooldown || cooldown > default_delay {
-                true => row.not_before.max(not_before),
-                false => 0,
-            };
-            row.delay = if delay > default_delay { millis(delay) } else { 0 };
-        })
+        let default_delay = self.default_delay;
+        self.change_host(host, |row| row.set_delay(host_delay, default_delay, unix_millis()))
     }
 
     /// Changes the row of a host. A row with default values is removed.

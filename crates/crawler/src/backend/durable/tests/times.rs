@@ -27,7 +27,6 @@ async fn complete_all(backend: &impl Backend) {
         let unprioritized = backend.take_unprioritized(100, Duration::ZERO).await.unwrap();
         let prioritized = unprioritized.into_iter().map(|url| (url.task_id, Priority::WORST));
         backend.enqueue_prioritized(prioritized.collect()).await.unwrap();
-        backend.route(vec![Priority::WORST; 100], Duration::ZERO).await.unwrap();
         let leases = backend.lease(WorkerId(0), 100, Duration::ZERO).await.unwrap();
         backend.complete(leases.iter().map(Completion::new).collect()).await.unwrap();
     }

@@ -95,7 +95,7 @@ async fn worker_of_any_number_can_join_leave_and_come_back() {
     state.add_worker(WorkerId(u16::MAX));
     assert_eq!(state.snapshot().workers.len(), 1 << 16);
     let lease = state.lease(WorkerId(9), 5).unwrap().remove(0);
-    assert_eq!(state.snapshot().workers[9], (0, 1), "a worker that was not added works");
+    assert_eq!(state.snapshot().workers[9], (1, 1), "a worker that was not added works");
     state.remove_worker(WorkerId(9));
     assert_eq!(state.complete(page(&lease)).unwrap(), CompleteResult::StaleLease);
     assert_eq!(state.snapshot().workers[9], (0, 0));
@@ -204,7 +204,7 @@ async fn workers_that_share_a_throttle_keep_their_domains_and_need_no_rest() {
 fn four_domains_of_the_first_worker(max_leases: usize) -> (LocalState<MemoryStorage>, Vec<Lease>) {
     let hosts = HostLimits { max_leases, ..config().hosts };
     let mut state = state_with(BackendConfig { hosts, ..config() });
-    add_urls(&mut state, (0..4).flat_map(|number| urls_of(&format!("d{number}.test"), 9)));
+    add_urls(&mut state, (0..4).flat_map(|number| urls_of(&format!("d{number}.test"), 20)));
     let leases = state.lease(FIRST, 4 * max_leases).unwrap();
     assert_eq!(leases.len(), 4 * max_leases);
     (state, leases)
@@ -324,7 +324,7 @@ async fn restored_lease_is_the_workers_and_counts_against_the_budgets() {
     state.restore_lease(task(), SECOND, 70, Some(reservation));
     state.set_next_lease_id(60);
     let snapshot = state.snapshot();
-    assert_eq!((snapshot.workers[1], snapshot.active_hosts, snapshot.owned_domains), ((0, 1), 1, 1));
+    assert_eq!((snapshot.workers[1], snapshot.active_hosts, snapshot.owned_domains), ((1, 1), 1, 1));
     add_urls(&mut state, ["http://a.test/1", "http://b.test/"].map(String::from));
     let first = state.lease(FIRST, 9).unwrap();
     assert_eq!((hosts(&first), first[0].lease_id), (vec!["b.test"], 71));

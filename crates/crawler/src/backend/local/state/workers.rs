@@ -16,11 +16,15 @@ use crate::domain::Domain;
 use crate::origin::throttle_key;
 
 impl<S: Storage> LocalState<S> {
-    #[allow(dead_code, reason = "for a frontier that serves workers in other processes")]
     /// Adds a worker, unless it is there. A worker that was removed can be added again.
     pub(crate) fn add_worker(&mut self, worker: WorkerId) {
         self.waiting.add_worker(worker);
         self.leased_to(worker);
+    }
+
+    /// Records that a worker takes no URLs until it asks for some, so that it gets no new domains.
+    pub(crate) fn accept_no_urls(&mut self, worker: WorkerId) {
+        self.waiting.set_wants_urls(worker, false);
     }
 
     /// The number of leases of a worker.
@@ -83,7 +87,7 @@ impl<S: Storage> LocalState<S> {
                 false => self.set_host_delay(host, *host_delay)?,
             }
         }
-        self.waiting.move_domain(domain, *to);
+        self.waiting.transfer_domain(domain, *to);
         // Each is put in front of those that were given back before.
         for task_id in returned.into_iter().rev() {
             self.requeue(task_id);
@@ -117,7 +121,6 @@ impl<S: Storage> LocalState<S> {
         }
     }
 
-    #[allow(dead_code, reason = "for a frontier that serves workers in other processes")]
     /// Restores a lease that an earlier process granted: the URL stays leased to the worker. The storage has the lease
     /// already.
     pub(crate) fn restore_lease(
@@ -140,7 +143,6 @@ impl<S: Storage> LocalState<S> {
         self.leases.insert(task.task_id, ActiveLease { task, worker, lease_id, reservation });
     }
 
-    #[allow(dead_code, reason = "for a frontier that serves workers in other processes")]
     /// Gives later leases larger ids than earlier processes did: this one or larger ones.
     pub(crate) fn set_next_lease_id(&mut self, lease_id: u64) {
         self.next_lease_id = self.next_lease_id.max(lease_id);

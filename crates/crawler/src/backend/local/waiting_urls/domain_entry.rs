@@ -9,6 +9,10 @@ use tokio::time::Instant;
 use super::super::super::WorkerId;
 use super::super::queue_set::QueueSet;
 
+/// A domain with fewer waiting URLs is not moved to another worker: that costs another request for robots.txt, and new
+/// connections.
+const MIN_MOVED_URLS: usize = 8;
+
 /// A domain.
 pub(super) struct DomainEntry {
     pub(super) owner: Option<WorkerId>,
@@ -60,7 +64,7 @@ impl DomainEntry {
 
     /// Whether the domain can move to another worker, and has URLs for it.
     pub(super) fn is_movable(&self, ttl: Duration) -> bool {
-        self.waiting > 0 && self.moving_to.is_none() && !self.is_claimed(ttl)
+        self.waiting >= MIN_MOVED_URLS && self.moving_to.is_none() && !self.is_claimed(ttl)
     }
 
     /// The worker that an active domain moves from, and the one that it moves to.

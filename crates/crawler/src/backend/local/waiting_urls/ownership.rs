@@ -23,7 +23,6 @@ const REBALANCE_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_MOVES: usize = 1_000;
 
 impl<Q: Default> WaitingUrls<Q> {
-    #[allow(dead_code, reason = "for a frontier that serves workers in other processes")]
     /// Adds a worker, unless it is there.
     pub(in super::super) fn add_worker(&mut self, worker: WorkerId) {
         self.workers.add(worker);
@@ -82,7 +81,6 @@ impl<Q: Default> WaitingUrls<Q> {
         Ok(next)
     }
 
-    #[allow(dead_code, reason = "for a frontier that serves workers in other processes")]
     /// Counts a URL as leased that an earlier process leased to a worker.
     pub(in super::super) fn restore_lease(&mut self, task: &QueuedTask, worker: WorkerId) {
         self.workers.add(worker);
@@ -169,8 +167,16 @@ impl<Q: Default> WaitingUrls<Q> {
         }
     }
 
+    /// Moves a domain to the only worker that can fetch from it. It stays there like a claimed domain.
+    pub(in super::super) fn transfer_domain(&mut self, domain: &Domain, to: WorkerId) {
+        self.move_domain(domain, to);
+        if let Some(entry) = self.domains.get_mut(domain) {
+            entry.claimed = Some(Instant::now());
+        }
+    }
+
     /// Moves a domain to a worker, at once or when the last of its leases has ended.
-    pub(in super::super) fn move_domain(&mut self, domain: &Domain, to: WorkerId) {
+    fn move_domain(&mut self, domain: &Domain, to: WorkerId) {
         if let Some(entry) = self.domains.get_mut(domain) {
             entry.moving_to = Some(to);
             self.finish_move(domain);

@@ -21,7 +21,9 @@ pub(super) enum Failure {
 }
 
 /// Errors that pass by themselves, or when somebody looks after the server.
-const PASSING: [&str; 12] = [
+const PASSING: [&str; 13] = [
+    // A read that waited was interrupted: the server became a replica.
+    "UNBLOCKED",
     "LOADING",
     "READONLY",
     "MASTERDOWN",

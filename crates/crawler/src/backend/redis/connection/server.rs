@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::super::address::Node;
 use super::super::scripts;
 use super::link::loads;
 use super::nodes::{Kind, Primary};
@@ -115,22 +116,23 @@ impl Connection {
         let asked = nodes.iter().map(|primary| {
             let mut exist = Call { node: Some(primary.node.clone()), ..Call::plain("SCRIPT") };
             exist.arg("EXISTS");
-            for lua in scripts::common() {
+            for lua in scripts::all() {
                 exist.arg(lua.script.get_hash());
             }
             exist
         });
         let known: Vec<Vec<bool>> = self.each(asked.collect()).await?;
         let calls = nodes.iter().zip(known).flat_map(|(primary, known)| {
-            let unknown = loads(scripts::common()).into_iter().zip(known).filter(|(_, is_known)| !is_known);
-            unknown.map(|(command, _)| Call { command, node: Some(primary.node.clone()), answer: None })
+            let unknown = loads(scripts::all()).into_iter().zip(known).filter(|(_, is_known)| !is_known);
+            unknown.map(|(command, _)| Call { command, key: None, node: Some(primary.node.clone()) })
         });
         self.all(calls.collect()).await?;
         Ok(())
     }
 
     /// What Redis is there.
-    pub(in super::super) async fn server(&self) -> Result<Server, BackendError> {
+    #[cfg(test)]
+    pub(super) async fn server(&self) -> Result<Server, BackendError> {
         let information = self.information().await?;
         let first = information.first().map_or("", String::as_str);
         let version = match field(first, "valkey_version") {
@@ -160,6 +162,16 @@ impl Connection {
             });
         }
         Ok(weakest)
+    }
+
+    /// All servers that store data.
+    pub(in super::super) fn servers(&self) -> Vec<Node> {
+        self.inner.nodes.primaries().iter().map(|primary| primary.node.clone()).collect()
+    }
+
+    /// A command for one server.
+    pub(in super::super) fn on_server(&self, name: &str, server: &Node) -> Call {
+        Call { node: Some(server.clone()), ..Call::plain(name) }
     }
 
     /// How many replicas every server has, at the least.

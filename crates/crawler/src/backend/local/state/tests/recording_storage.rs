@@ -70,8 +70,16 @@ impl Storage for RecordingStorage {
         self.memory.body(id)
     }
 
-    fn store_page(&mut self, id: u64, url: &str, page: &Fingerprint, body: Option<&Body>, now: Duration) {
-        self.memory.store_page(id, url, page, body, now);
+    fn store_page(
+        &mut self,
+        id: u64,
+        url: &str,
+        page: &Fingerprint,
+        body_bytes: Option<u64>,
+        body: Option<&Body>,
+        now: Duration,
+    ) {
+        self.memory.store_page(id, url, page, body_bytes, body, now);
     }
 
     in_memory! {

@@ -1,0 +1,120 @@
+//! The decisions of the frontier, as the web sees them: better URLs first, nobody held up by hosts that do not respond, and
+//! small budgets that do not slow the crawl down.
+
+use std::time::{Duration, Instant};
+
+use testweb::{Hostile, Request, Response, Site, Web};
+
+use super::fixture::Fixture;
+use super::process::{Process, wait_for};
+
+/// A web whose host `start.test` links to these hosts.
+fn fixture(hosts: Vec<String>, respond: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Fixture {
+    let site = Site::new().fallback(move |request: &Request| {
+        let port = request.authority.rsplit(':').next().unwrap_or("80");
+        match request.authority.starts_with("start.") {
+            true => Response::page(
+                hosts.iter().map(|host| format!("<a href=http://{host}:{port}/>x</a>")).collect::<String>(),
+            ),
+            false => respond(request),
+        }
+    });
+    Fixture { web: Web::builder().site(site).start(), delay: Duration::ZERO, ..Fixture::new(1, 1) }
+}
+
+fn own_page(request: &Request) -> Response {
+    Response::page(format!("{} {}", request.authority, request.path))
+}
+
+/// A controller with two workers.
+fn crawl(fixture: &Fixture, more: &[&str]) -> Process {
+    let start = fixture.web.url_of("start.test", "/");
+    let mut crawl = fixture.crawler(&["crawl", &start, "--redis", &fixture.redis_url, "--workers", "2"]);
+    crawl.args([
+        "--ignore-robots",
+        "--delay",
+        "0",
+        "--similarity",
+        "0",
+        "--allow-private",
+        "--resolve",
+        "*=127.0.0.1",
+    ]);
+    crawl.args(more);
+    Process::start(crawl)
+}
+
+/// A rank service: domains that start with `best` have rank 10, all others rank 0.
+fn rank_service() -> Web {
+    let respond = |request: &Request| {
+        let query = request.path.split_once('?').map_or("", |(_, query)| query);
+        let domains = query.split('&').filter_map(|pair| Some(pair.split_once('=')?.1));
+        let entries = domains.map(|domain| {
+            let rank = if domain.starts_with("best") { 10 } else { 0 };
+            format!(r#"{{"status_code":200,"page_rank_integer":{rank},"domain":"{domain}"}}"#)
+        });
+        let body = format!(r#"{{"response":[{}]}}"#, entries.collect::<Vec<_>>().join(","));
+        Response::status(200).content_type("application/json").body(body)
+    };
+    Web::builder().site(Site::new().fallback(respond)).start()
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn priorities_decide_what_a_crawl_with_a_page_limit_fetches() {
+    let hosts = (0..2_000).flat_map(|number| [format!("worst{number}.test"), format!("best{number}.test")]);
+    let (fixture, service) = (fixture(hosts.collect(), own_page), rank_service());
+    // With few requests at a time, the service ranks URLs faster than they are fetched.
+    let limits = ["--max-pages", "400", "--concurrency", "8", "--pagerank-url", &service.url("")];
+    crawl(&fixture, &limits).wait_for_success();
+    let log = fixture.web.log();
+    let is_best: Vec<bool> =
+        log.iter().filter(|hit| hit.host != "start.test").map(|hit| hit.host.starts_with("best")).collect();
+    let best = |requests: &[bool]| requests.iter().filter(|is_best| **is_best).count();
+    assert!(best(&is_best[..40]) >= 34, "{} of the first 40", best(&is_best[..40]));
+    assert!(best(&is_best) * 100 >= is_best.len() * 80, "{} of {}", best(&is_best), is_best.len());
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn hosts_that_do_not_respond_cannot_starve_others() {
+    for (hanging, good, queue_size, limit) in [(300, 200, "10000", 8), (40, 400, "10", 5)] {
+        let hosts = (0..hanging).map(|number| format!("hanging{number}.test"));
+        let hosts = hosts.chain((0..good).map(|number| format!("good{number}.test"))).collect();
+        let fixture = fixture(hosts, |request| match request.authority.starts_with("hanging") {
+            true => Response::hostile(Hostile::Silence),
+            false => own_page(request),
+        });
+        let crawl = crawl(&fixture, &["--queue-size", queue_size]);
+        wait_for("the start page", || fixture.web.hits() > 0);
+        let started = Instant::now();
+        let good_hits = || fixture.web.log().iter().filter(|hit| hit.host.starts_with("good")).count();
+        wait_for("all good hosts", || good_hits() == good);
+        let elapsed = started.elapsed();
+        assert!(elapsed < Duration::from_secs(limit), "{good} good hosts behind {hanging}: {elapsed:?}");
+        crawl.signal(rustix::process::Signal::KILL);
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn crawl_of_small_pages_is_as_fast_with_a_small_byte_limit_as_with_a_large_one() {
+    let hosts: Vec<String> = (0..600).map(|number| format!("h{number}.test")).collect();
+    let fixture = fixture(hosts, |request| {
+        Response::page(request.authority.clone() + &"x".repeat(6_000)).delay(Duration::from_millis(100))
+    });
+    let time = |name: &str, max_bytes: &str| {
+        let started = Instant::now();
+        let output = crawl(&fixture, &["--crawl", name, "--max-bytes", max_bytes]).wait_for_success();
+        assert!(!output.contains("Stopped"), "{output}");
+        started.elapsed()
+    };
+    // Other processes slow some runs down: a pair of runs without them is enough.
+    let mut ratios = Vec::new();
+    while ratios.iter().all(|ratio| *ratio > 1.3) {
+        assert!(ratios.len() < 5, "{ratios:?}");
+        let round = ratios.len();
+        let large = time(&format!("large{round}"), "10GB");
+        ratios.push(time(&format!("small{round}"), "5MB").as_secs_f64() / large.as_secs_f64());
+    }
+}

@@ -1,0 +1,596 @@
+//! The backend of a worker of a distributed crawl: sends its operations to the frontier process, and waits for the replies.
+//!
+//! What is sent at one moment is one message. After each new connection to Redis, everything that has no reply is sent
+//! again, because Redis may have lost it.
+
+mod exchange;
+mod sent_links;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::Value;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use self::exchange::{Exchange, Pending};
+use self::sent_links::SentLinks;
+use super::super::{
+    AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
+    DiscoveredUrl, DomainTransfer, HostClaim, HostDelay, Lease, Snapshot, TaskId, TransferResult,
+    UnprioritizedUrl, WorkerId,
+};
+use super::connection::{Call, Connection};
+use super::control::Shared as CrawlShared;
+use super::home::Home;
+use super::keys::CrawlKeys;
+use super::messages::{
+    Answer, BorderPage, CompletedLease, FrontierMessage, LeaseRef, NewContent, Position, Request, Session,
+    TransferredDomain, decode, encode,
+};
+use super::stream::read_stream;
+use crate::backend::local::storage::Body;
+use crate::backend::local::{BackendConfig, compress, decompress, secret};
+use crate::error::StorageErrorKind;
+use crate::fetch::http::AddressKinds;
+use crate::prioritizer::Priority;
+use crate::similarity::{
+    ContentType, ExactComparison, Fingerprint, HashKey, PageBody, ShingleCache, ShingleSet,
+};
+use crate::stats::{BodyBytes, RequestCounter};
+
+/// How long requests wait for others, so that they share a message.
+const GATHERING: Duration = Duration::from_millis(2);
+
+/// How many messages are read at a time.
+const MAX_MESSAGES: usize = 100;
+
+/// How long a request waits for the frontier to say that the budget allows it.
+const MAX_BUDGET_WAIT: Duration = Duration::from_millis(700);
+
+/// How long a worker waits for the body of a page that another one stores.
+const BODY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How often it checks.
+const BODY_POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// How long a robots.txt of another domain is stored.
+const ROBOTS_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The first byte of a stored body.
+const PLAIN: u8 = 0;
+const COMPRESSED: u8 = 1;
+
+/// The backend of one worker.
+pub struct RemoteBackend {
+    shared: Arc<Shared>,
+    config: BackendConfig,
+    key: HashKey,
+    /// The shingles of stored pages that were compared exactly.
+    shingles: ShingleCache,
+    home: Arc<Home>,
+}
+
+struct Shared {
+    exchange: Mutex<Exchange>,
+    sent_links: Mutex<SentLinks>,
+    /// Wakes the sender.
+    to_send: Notify,
+    /// Wakes the tasks that wait for leases.
+    leased: Notify,
+    connection: Connection,
+    reading: Connection,
+    keys: CrawlKeys,
+    worker: WorkerId,
+    requests: RequestCounter,
+}
+
+impl RemoteBackend {
+    /// Joins a crawl as the worker of this number, since a time by Redis's clock.
+    pub(super) async fn join(
+        crawl: Arc<CrawlShared>,
+        home: Arc<Home>,
+        worker: WorkerId,
+        joined_at: u64,
+    ) -> Result<RemoteBackend, BackendError> {
+        let at_home = Arc::clone(&home);
+        home.run(async move {
+            // A connection of its own, for reads that wait.
+            let reading = crawl.place.connect_beside(&crawl.connection).await?;
+            Ok(RemoteBackend::new(&crawl, at_home, reading, worker, joined_at))
+        })
+        .await
+    }
+
+    fn new(
+        crawl: &CrawlShared,
+        home: Arc<Home>,
+        reading: Connection,
+        worker: WorkerId,
+        joined_at: u64,
+    ) -> RemoteBackend {
+        let session = Session { joined_at, restarts: 0, random: secret() as u64 };
+        let shared = Arc::new(Shared {
+            exchange: Mutex::new(Exchange::new(session)),
+            sent_links: Mutex::default(),
+            to_send: Notify::new(),
+            leased: Notify::new(),
+            connection: crawl.connection.clone(),
+            reading: reading.clone(),
+            keys: crawl.keys.clone(),
+            worker,
+            requests: RequestCounter::default(),
+        });
+        let sending = Arc::clone(&shared);
+        home.spawn(async move {
+            let failed = sending.send().await;
+            sending.fail(failed);
+        });
+        let receiving = Arc::clone(&shared);
+        home.spawn(async move {
+            let failed = receiving.receive(reading).await;
+            receiving.fail(failed);
+        });
+        let (config, shingles) = (crawl.settings.clone(), ShingleCache::default());
+        RemoteBackend { shared, config, key: crawl.key, shingles, home }
+    }
+
+    /// Runs a future on the thread of the connection, where operations of the backend are cheaper.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.home.host(future)
+    }
+
+    /// Round trips and commands for reads that wait. The others are those of the crawl's connection.
+    pub fn traffic(&self) -> (u64, u64) {
+        self.shared.reading.traffic()
+    }
+
+    /// Returns all leases to the frontier.
+    pub async fn leave(&self) -> Result<(), BackendError> {
+        self.ask(Request::Leave).await.map(drop)
+    }
+
+    async fn ask(&self, request: Request) -> Result<Answer, BackendError> {
+        let replied = self.shared.start(&request)?;
+        match replied.await {
+            Ok(answer) => Ok(answer),
+            Err(_) => Err(self.shared.failure()),
+        }
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T, BackendError>> + Send + 'static,
+    ) -> Result<T, BackendError> {
+        self.home.run(future).await
+    }
+
+    /// Loads a stored body.
+    async fn body(&self, id: u64) -> Result<Option<Vec<u8>>, BackendError> {
+        let shared = Arc::clone(&self.shared);
+        self.run(async move { load_body(&shared.connection, &shared.keys, id).await }).await
+    }
+
+    /// Loads the body of a page that is stored. The worker that stores it may not have done so yet.
+    async fn body_of_stored_page(&self, id: u64) -> Result<Option<Vec<u8>>, BackendError> {
+        let deadline = Instant::now() + BODY_TIMEOUT;
+        loop {
+            match self.body(id).await? {
+                None if self.config.keep_content && Instant::now() < deadline => {
+                    sleep(BODY_POLL_INTERVAL).await
+                }
+                body => return Ok(body),
+            }
+        }
+    }
+
+    async fn store_body(&self, id: u64, body: &Body) -> Result<(), BackendError> {
+        let kind = if matches!(body, Body::Compressed(_)) { COMPRESSED } else { PLAIN };
+        let mut set = Call::plain("SET");
+        set.arg(self.shared.keys.body(id)).arg([&[kind], body.bytes()].concat());
+        set.arg("PX").arg(u64::try_from(self.config.ttl.as_millis()).unwrap_or(u64::MAX));
+        let shared = Arc::clone(&self.shared);
+        self.run(async move { shared.connection.all(vec![set]).await.map(drop) }).await
+    }
+
+    /// Compares a page with border cases, up to the first near-duplicate. Adds the verdicts.
+    async fn compare(
+        &self,
+        comparison: &ExactComparison<'_>,
+        border_pages: Vec<BorderPage>,
+        verdicts: &mut Vec<(u64, bool)>,
+    ) -> Result<(), BackendError> {
+        for border_page in border_pages {
+            let shingles = self.shingles_of(comparison, &border_page).await?;
+            let is_near_duplicate = match (self.config.similarity, shingles) {
+                (Some(threshold), Some(shingles)) => comparison.is_near_duplicate(&shingles, threshold),
+                _ => border_page.is_similar,
+            };
+            verdicts.push((border_page.id, is_near_duplicate));
+            if is_near_duplicate {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The shingles of a stored page; `None` if its body is not stored.
+    async fn shingles_of(
+        &self,
+        comparison: &ExactComparison<'_>,
+        page: &BorderPage,
+    ) -> Result<Option<Arc<ShingleSet>>, BackendError> {
+        if let Some(shingles) = self.shingles.get(page.id) {
+            return Ok(Some(shingles));
+        }
+        let body = self.body_of_stored_page(page.id).await?;
+        let (Some(content_type), Some(body)) = (ContentType::from_bytes(&page.content_type), body) else {
+            return Ok(None);
+        };
+        let shingles = comparison.shingles_of(&PageBody { url: &page.url, content_type, body: &body });
+        let shingles = Arc::new(shingles);
+        self.shingles.add(page.id, Arc::clone(&shingles));
+        Ok(Some(shingles))
+    }
+}
+
+impl Shared {
+    fn exchange(&self) -> MutexGuard<'_, Exchange> {
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sent_links(&self) -> MutexGuard<'_, SentLinks> {
+        self.sent_links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a request its number, and lets it be sent.
+    fn start(&self, request: &Request) -> Result<oneshot::Receiver<Answer>, BackendError> {
+        let request = encode(request);
+        let mut exchange = self.exchange();
+        if let Some(failure) = &exchange.failure {
+            return Err(failure.clone());
+        }
+        let (reply, replied) = oneshot::channel();
+        exchange.last_request += 1;
+        let number = exchange.last_request;
+        exchange.pending.insert(number, Pending { request, reply });
+        drop(exchange);
+        self.to_send.notify_one();
+        Ok(replied)
+    }
+
+    fn fail(&self, error: BackendError) {
+        let mut exchange = self.exchange();
+        exchange.failure.get_or_insert(error);
+        exchange.pending.clear();
+        drop(exchange);
+        self.leased.notify_waiters();
+    }
+
+    fn failure(&self) -> BackendError {
+        let closed = || BackendError::redis(StorageErrorKind::Io, "the connection to Redis was closed");
+        self.exchange().failure.clone().unwrap_or_else(closed)
+    }
+
+    /// Sends messages until an error.
+    async fn send(&self) -> BackendError {
+        loop {
+            self.to_send.notified().await;
+            sleep(GATHERING).await;
+            while let Some(message) = {
+                let http_requests = self.requests.total();
+                self.exchange().next_message(self.worker, http_requests)
+            } {
+                let mut add = Call::plain("XADD");
+                add.arg(self.keys.messages()).arg("*").arg("m").arg(message);
+                if let Err(error) = self.connection.one::<Value>(add).await {
+                    return error;
+                }
+            }
+        }
+    }
+
+    /// Receives messages until an error.
+    async fn receive(&self, reading: Connection) -> BackendError {
+        let stream = self.keys.replies(self.worker);
+        let connections = || (reading.connections(), self.connection.connections());
+        let (mut position, mut before) = (Position::default(), connections());
+        loop {
+            let read = match read_stream(&reading, &stream, position, MAX_MESSAGES).await {
+                Ok(read) => read,
+                Err(error) => return error,
+            };
+            let mut exchange = self.exchange();
+            for (at, message) in read {
+                if let Some(message) = decode::<FrontierMessage>(&message) {
+                    let session = exchange.session;
+                    exchange.apply(message, self.requests.total());
+                    if exchange.session != session {
+                        self.sent_links().clear();
+                        self.to_send.notify_one();
+                    }
+                }
+                position = at;
+            }
+            exchange.read = exchange.read.max(position);
+            let now = connections();
+            if std::mem::replace(&mut before, now) != now {
+                // Redis may have lost what was sent and received last.
+                exchange.send_again();
+                (position, exchange.read) = (Position::default(), Position::default());
+                self.to_send.notify_one();
+            }
+            drop(exchange);
+            self.leased.notify_waiters();
+        }
+    }
+
+    /// Takes leases that have arrived.
+    fn take_leases(&self, max: usize) -> Result<Vec<Lease>, BackendError> {
+        let mut exchange = self.exchange();
+        if let Some(failure) = &exchange.failure {
+            return Err(failure.clone());
+        }
+        let count = max.min(exchange.leases.len());
+        Ok(exchange.leases.drain(..count).collect())
+    }
+
+    /// Tells the frontier how many more leases the worker accepts.
+    fn accept_leases(&self, more: usize) {
+        let mut exchange = self.exchange();
+        let max_leases = exchange.leases_received.saturating_add(more as u64);
+        if max_leases != exchange.max_leases {
+            exchange.is_limit_unsent |= max_leases > exchange.max_leases;
+            exchange.max_leases = max_leases;
+            drop(exchange);
+            self.to_send.notify_one();
+        }
+    }
+}
+
+/// Loads the body of a page, by the ID of its URL.
+pub(super) async fn load_body(
+    connection: &Connection,
+    keys: &CrawlKeys,
+    id: u64,
+) -> Result<Option<Vec<u8>>, BackendError> {
+    let mut get = Call::plain("GET");
+    get.arg(keys.body(id));
+    let body: Option<Vec<u8>> = connection.one(get).await?;
+    let body = match body.as_deref().and_then(<[u8]>::split_first) {
+        Some((&PLAIN, bytes)) => Body::Plain(bytes.into()),
+        Some((&COMPRESSED, bytes)) => Body::Compressed(bytes.into()),
+        _ => return Ok(None),
+    };
+    decompress(body).map(Some).map_err(BackendError::Redis)
+}
+
+/// The reply does not fit the request.
+fn unexpected(answer: &Answer) -> BackendError {
+    let message = format!(
+        "the frontier replied what nobody expected: {answer:?}; do all processes have the same version?"
+    );
+    BackendError::redis(StorageErrorKind::Unsupported, message)
+}
+
+impl Backend for RemoteBackend {
+    async fn admit(&self, urls: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
+        match self.ask(Request::Admit(urls)).await? {
+            Answer::Admitted(counts) => Ok(counts),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
+    // The frontier process prioritizes.
+    async fn take_unprioritized(
+        &self,
+        _: usize,
+        wait: Duration,
+    ) -> Result<Vec<UnprioritizedUrl>, BackendError> {
+        sleep(wait).await;
+        Ok(Vec::new())
+    }
+
+    async fn enqueue_prioritized(&self, _: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    async fn lease(&self, _: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, BackendError> {
+        let deadline = Instant::now() + wait;
+        loop {
+            let mut leased = std::pin::pin!(self.shared.leased.notified());
+            leased.as_mut().enable();
+            let leases = self.shared.take_leases(max)?;
+            if !leases.is_empty() {
+                return Ok(leases);
+            }
+            self.shared.accept_leases(max);
+            if wait.is_zero() {
+                self.ask(Request::Sync).await?;
+                return self.shared.take_leases(max);
+            }
+            if timeout_at(deadline, leased).await.is_err() {
+                return Ok(Vec::new());
+            }
+        }
+    }
+
+    async fn transfer_domains(
+        &self,
+        _: WorkerId,
+        transfers: Vec<DomainTransfer>,
+    ) -> Result<Vec<TransferResult>, BackendError> {
+        let mut results = Vec::with_capacity(transfers.len());
+        for DomainTransfer { domain, to, leases, cooldowns } in transfers {
+            let (domain, leases) = (domain.as_str().to_owned(), leases.iter().map(LeaseRef::from).collect());
+            let transfer = TransferredDomain { domain, to, leases, cooldowns };
+            results.push(match self.ask(Request::TransferDomain(transfer)).await? {
+                Answer::Transferred(result) => result,
+                answer => return Err(unexpected(&answer)),
+            });
+        }
+        Ok(results)
+    }
+
+    async fn claim_host(&self, _: WorkerId, host: &str) -> Result<HostClaim, BackendError> {
+        match self.ask(Request::ClaimHost(host.to_owned())).await? {
+            Answer::Claim(claim) => Ok(claim),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
+    async fn load_robots(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
+        let mut get = Call::plain("GET");
+        get.arg(self.shared.keys.robots(url));
+        let shared = Arc::clone(&self.shared);
+        self.run(async move { shared.connection.one(get).await }).await
+    }
+
+    async fn store_robots(&self, url: &str, file: &[u8]) -> Result<(), BackendError> {
+        let mut set = Call::plain("SET");
+        set.arg(self.shared.keys.robots(url)).arg(file).arg("EX").arg(ROBOTS_TTL.as_secs());
+        let shared = Arc::clone(&self.shared);
+        self.run(async move { shared.connection.all(vec![set]).await.map(drop) }).await
+    }
+
+    async fn reserve(&self, lease: &Lease, read: BodyBytes) -> Result<BudgetDecision, BackendError> {
+        let reserved = self.shared.exchange().reserved.remove(&lease.task_id);
+        if let Some((lease_id, decision)) = reserved
+            && lease_id == lease.lease_id
+            && read == BodyBytes::default()
+        {
+            return Ok(decision);
+        }
+        match self.ask(Request::Reserve(lease.into(), read)).await? {
+            Answer::Budget(decision) => Ok(decision),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
+    async fn wait_for_budget(&self, lease: &Lease) -> Result<(), BackendError> {
+        // A frontier that takes over does not know which requests wait.
+        let replied = self.shared.start(&Request::WaitForBudget(LeaseRef::from(lease)))?;
+        let _ = timeout(MAX_BUDGET_WAIT, replied).await;
+        Ok(())
+    }
+
+    async fn release(&self, lease: &Lease, read: BodyBytes) -> Result<(), BackendError> {
+        self.ask(Request::Release(lease.into(), read)).await.map(drop)
+    }
+
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<CompleteResult>, BackendError> {
+        let mut replies = Vec::with_capacity(completions.len());
+        let session = self.shared.exchange().session;
+        for mut completion in completions {
+            self.shared.exchange().reserved.remove(&completion.lease.task_id);
+            let depth = completion.outlinks.depth;
+            let (outlinks, sent) = self.shared.sent_links().filter(completion.outlinks, self.key);
+            completion.outlinks = outlinks;
+            let request = Request::Complete(Box::new(CompletedLease::new(completion)));
+            replies.push((self.shared.start(&request)?, sent, depth));
+        }
+        let mut results = Vec::with_capacity(replies.len());
+        for (reply, sent, depth) in replies {
+            let result = match reply.await {
+                Ok(Answer::Completed(result)) => result,
+                Ok(answer) => return Err(unexpected(&answer)),
+                Err(_) => return Err(self.shared.failure()),
+            };
+            let exchange = self.shared.exchange();
+            // In a new session, Redis may have lost the links after the reply.
+            if matches!(result, CompleteResult::Applied { .. }) && exchange.session == session {
+                self.shared.sent_links().add(sent, depth);
+            }
+            results.push(result);
+        }
+        Ok(results)
+    }
+
+    async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
+        self.ask(Request::SetHostDelay(host.to_owned(), host_delay)).await.map(drop)
+    }
+
+    async fn pin_address_kinds(&self, host: &str, kinds: AddressKinds) -> Result<AddressKinds, BackendError> {
+        match self.ask(Request::PinAddressKinds(host.to_owned(), kinds.bits())).await? {
+            Answer::AddressKinds(kinds) => Ok(AddressKinds::from_bits(kinds)),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
+    // The outputs are part files, which are not recorded.
+    async fn record_outputs_written(&self, _: u64, _: Vec<u64>) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn hash_key(&self) -> HashKey {
+        self.key
+    }
+
+    fn request_counter(&self) -> RequestCounter {
+        self.shared.requests.clone()
+    }
+
+    async fn store_content(
+        &self,
+        url: &str,
+        fingerprint: &Fingerprint,
+        body: &[u8],
+        is_seed: bool,
+    ) -> Result<ContentMatch, BackendError> {
+        let stored_body = self.config.keep_content.then(|| compress(body));
+        let page = PageBody { url, content_type: fingerprint.content_type, body };
+        let comparison = ExactComparison::new(self.key, &self.config.strip_query, page);
+        let mut verdicts = Vec::new();
+        loop {
+            let request = Request::StoreContent(NewContent {
+                url: url.to_owned(),
+                fingerprint: fingerprint.to_bytes(),
+                body_bytes: stored_body.as_ref().map(|body| body.bytes().len() as u64),
+                is_seed,
+                verdicts: verdicts.clone(),
+            });
+            match self.ask(request).await? {
+                Answer::Content(ContentMatch::New) => {
+                    let id = self.key.url_id(url);
+                    self.shingles.update(id, comparison.into_shingles());
+                    if let Some(body) = &stored_body {
+                        self.store_body(id, body).await?;
+                    }
+                    return Ok(ContentMatch::New);
+                }
+                Answer::Content(content_match) => return Ok(content_match),
+                Answer::Undecided(pages) => self.compare(&comparison, pages, &mut verdicts).await?,
+                answer => return Err(unexpected(&answer)),
+            }
+        }
+    }
+
+    async fn load_content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
+        self.body(self.key.url_id(url)).await
+    }
+
+    async fn outstanding(&self) -> Result<u64, BackendError> {
+        Ok(self.snapshot().await?.outstanding())
+    }
+
+    // The frontier process ends the crawl.
+    async fn exhausted_budget(&self) -> Result<Option<Budget>, BackendError> {
+        Ok(None)
+    }
+
+    async fn remove_worker(&self, _: WorkerId) -> Result<(), BackendError> {
+        self.leave().await
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot, BackendError> {
+        let mut get = Call::plain("GET");
+        get.arg(self.shared.keys.of("status"));
+        let shared = Arc::clone(&self.shared);
+        let status = self.run(async move { shared.connection.one::<Option<Vec<u8>>>(get).await }).await?;
+        Ok(status.and_then(|status| serde_json::from_slice(&status).ok()).unwrap_or_default())
+    }
+}

@@ -1,0 +1,152 @@
+//! What a worker and the frontier have sent each other: gives requests their numbers, and matches replies with them.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use tokio::sync::oneshot;
+
+use super::super::super::{BackendError, BudgetDecision, Lease, TaskId, WorkerId};
+use super::super::messages::{
+    Answer, FrontierMessage, Message, Position, Reply, Session, WorkerMessage, encode,
+};
+
+/// How many requests are sent in one message.
+const MAX_REQUESTS: usize = 256;
+
+/// How many bytes of requests are sent in one message, unless a single request is larger.
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
+
+/// What the worker has sent and received.
+pub(super) struct Exchange {
+    pub(super) session: Session,
+    /// The number of the last message.
+    pub(super) number: u64,
+    /// The number of the last request.
+    pub(super) last_request: u64,
+    /// The requests without a reply.
+    pub(super) pending: BTreeMap<u64, Pending>,
+    /// The first request that is to be sent. All later ones are, too.
+    pub(super) first_unsent: u64,
+    /// HTTP requests that the worker has sent in earlier sessions.
+    pub(super) earlier_requests: u64,
+    pub(super) max_leases: u64,
+    /// Whether the frontier does not know `max_leases` yet.
+    pub(super) is_limit_unsent: bool,
+    pub(super) leases_received: u64,
+    pub(super) leases: VecDeque<Lease>,
+    /// What the frontier has reserved for first requests.
+    pub(super) reserved: HashMap<TaskId, (u64, BudgetDecision)>,
+    pub(super) read: Position,
+    pub(super) failure: Option<BackendError>,
+}
+
+pub(super) struct Pending {
+    pub(super) request: Vec<u8>,
+    pub(super) reply: oneshot::Sender<Answer>,
+}
+
+impl Exchange {
+    pub(super) fn new(session: Session) -> Exchange {
+        Exchange {
+            session,
+            number: 0,
+            last_request: 0,
+            pending: BTreeMap::new(),
+            first_unsent: 1,
+            earlier_requests: 0,
+            max_leases: 0,
+            is_limit_unsent: true,
+            leases_received: 0,
+            leases: VecDeque::new(),
+            reserved: HashMap::new(),
+            read: Position::default(),
+            failure: None,
+        }
+    }
+
+    /// The next message, if there is anything to send.
+    pub(super) fn next_message(&mut self, worker: WorkerId, http_requests: u64) -> Option<Vec<u8>> {
+        let unsent = self.pending.range(self.first_unsent..);
+        let (mut requests, mut bytes, mut last) = (Vec::new(), 0, None);
+        for (number, pending) in unsent {
+            // Numbers are consecutive within a message. A gap is a request that has its reply.
+            let is_next = last.is_none_or(|last| last + 1 == *number);
+            if !is_next || requests.len() >= MAX_REQUESTS || bytes >= MAX_MESSAGE_BYTES {
+                break;
+            }
+            bytes += pending.request.len();
+            requests.push((&pending.request[..]).into());
+            last = Some(*number);
+        }
+        if requests.is_empty() && !self.is_limit_unsent {
+            return None;
+        }
+        self.number += 1;
+        let first_request = match last {
+            Some(last) => last + 1 - requests.len() as u64,
+            None => self.last_request + 1,
+        };
+        let message = encode(&Message::Worker(WorkerMessage {
+            worker,
+            session: self.session,
+            number: self.number,
+            read: self.read,
+            leases_received: self.leases_received,
+            max_leases: self.max_leases,
+            http_requests: http_requests.saturating_sub(self.earlier_requests),
+            first_request,
+            requests,
+        }));
+        if let Some(last) = last {
+            self.first_unsent = last + 1;
+        }
+        self.is_limit_unsent = false;
+        Some(message)
+    }
+
+    /// Sends everything again that has no reply.
+    pub(super) fn send_again(&mut self) {
+        self.first_unsent = 1;
+        self.is_limit_unsent = true;
+    }
+
+    /// Starts a new session: the leases of the old one have ended, and its requests get new numbers.
+    pub(super) fn restart(&mut self, http_requests: u64) {
+        let session = Session { restarts: self.session.restarts + 1, ..self.session };
+        let pending = std::mem::take(&mut self.pending);
+        let failure = self.failure.take();
+        let (read, earlier_requests) = (self.read, http_requests);
+        *self = Exchange { failure, read, earlier_requests, ..Exchange::new(session) };
+        for pending in pending.into_values() {
+            self.last_request += 1;
+            self.pending.insert(self.last_request, pending);
+        }
+    }
+
+    pub(super) fn apply(&mut self, message: FrontierMessage, http_requests: u64) {
+        for reply in message.replies {
+            if message.session != self.session {
+                return;
+            }
+            match reply {
+                Reply::To(number, answer) => {
+                    if let Some(pending) = self.pending.remove(&number) {
+                        // The caller may have stopped waiting.
+                        let _ = pending.reply.send(answer);
+                    }
+                }
+                Reply::Lease(number, lease, reserved) => {
+                    // One that was read before.
+                    if number != self.leases_received + 1 {
+                        continue;
+                    }
+                    self.leases_received = number;
+                    if matches!(reserved, BudgetDecision::Granted(_)) {
+                        self.reserved.insert(lease.task_id, (lease.lease_id, reserved));
+                    }
+                    self.leases.push_back(lease);
+                }
+                Reply::Restart => self.restart(http_requests),
+            }
+        }
+    }
+}

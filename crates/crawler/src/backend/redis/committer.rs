@@ -1,0 +1,121 @@
+//! Writes the changes of the frontier process to Redis, batch after batch. While one batch is written the next one
+//! collects, so the cost per change falls as the load rises.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::super::BackendError;
+use super::super::durable::checkpoint::Checkpoint;
+use super::batch::Batch;
+use super::connection::Connection;
+use super::keys::CrawlKeys;
+use super::messages::encode;
+use super::scripts;
+use super::storage::RedisStorage;
+use crate::backend::local::LocalBackend;
+use crate::error::StorageErrorKind;
+
+/// Minimum time between the starts of two batches, so that several pages share one.
+const MIN_INTERVAL: Duration = Duration::from_millis(4);
+
+/// How often counts and queue lengths are written for display.
+const STATUS_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Why no more batches are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CommitEnd {
+    /// Another frontier has taken over.
+    Superseded,
+    /// Redis does not have the last batches. The frontier has to read its state back.
+    DataLost,
+}
+
+/// Writes batches until the frontier is superseded, or an error.
+pub(super) struct Committer {
+    pub(super) backend: Arc<LocalBackend<RedisStorage>>,
+    pub(super) connection: Connection,
+    pub(super) keys: CrawlKeys,
+    pub(super) epoch: u64,
+    /// How many replicas must confirm a batch before the next one is written, within a second.
+    pub(super) replicas: u32,
+}
+
+/// A batch that is ready to be written.
+struct TakenBatch {
+    batch: Batch,
+    checkpoint: Vec<u8>,
+    sessions: Vec<u8>,
+    status: Option<Vec<u8>>,
+}
+
+impl Committer {
+    pub(super) async fn run(&self) -> Result<CommitEnd, BackendError> {
+        let changed = self.backend.inspect(|state| Arc::clone(&state.storage.changed));
+        let (mut started, mut status_at, mut is_status_due) = (None::<Instant>, Instant::now(), false);
+        loop {
+            tokio::select! {
+                () = changed.notified() => {}
+                () = sleep_until(status_at), if is_status_due => {}
+            }
+            if let Some(started) = started {
+                sleep(MIN_INTERVAL.saturating_sub(started.elapsed())).await;
+            }
+            started = Some(Instant::now());
+            let with_status = Instant::now() >= status_at;
+            let Some(taken) = self.take(with_status, is_status_due)? else { continue };
+            if let Some(end) = self.write(taken).await? {
+                return Ok(end);
+            }
+            if with_status {
+                status_at = Instant::now() + STATUS_INTERVAL;
+            }
+            is_status_due = !with_status;
+        }
+    }
+
+    /// Takes the collected changes. An empty batch is taken only for a status that is due.
+    fn take(&self, with_status: bool, is_status_due: bool) -> Result<Option<TakenBatch>, BackendError> {
+        self.backend.inspect(|state| {
+            state.storage.committed.borrow().clone()?;
+            if state.storage.batch.is_empty() && !(with_status && is_status_due) {
+                return Ok(None);
+            }
+            let checkpoint = Checkpoint::from_state(state, 0).to_bytes();
+            let status = with_status.then(|| serde_json::to_vec(&state.snapshot()).unwrap_or_default());
+            let storage = &mut state.storage;
+            let next = Batch::new(storage.batch.number + 1);
+            let batch = std::mem::replace(&mut storage.batch, next);
+            let sessions = encode(&storage.sessions);
+            Ok(Some(TakenBatch { batch, checkpoint, sessions, status }))
+        })
+    }
+
+    async fn write(&self, taken: TakenBatch) -> Result<Option<CommitEnd>, BackendError> {
+        let TakenBatch { batch, checkpoint, sessions, status } = taken;
+        let mut commands = batch.commands(&self.keys, &checkpoint, &sessions);
+        if let Some(status) = status {
+            commands.add(&[b"SET", self.keys.of("status").as_bytes(), &status]);
+        }
+        let mut call = self.connection.script(&scripts::COMMIT, &self.keys.base);
+        call.arg(self.epoch).arg(batch.number).arg(batch.number - 1);
+        for word in commands.words {
+            call.arg(word);
+        }
+        let within = Duration::from_secs(1);
+        let written = self.connection.all_confirmed(vec![call], self.replicas, within).await?.pop();
+        let written: String = self.connection.read(written.unwrap_or_default())?;
+        let (end, message) = match written.as_str() {
+            "written" => {
+                self.backend.inspect(|state| drop(state.storage.committed.send_replace(Ok(batch.number))));
+                return Ok(None);
+            }
+            "superseded" => (CommitEnd::Superseded, "cannot continue: another frontier has taken over"),
+            _ => (CommitEnd::DataLost, "cannot continue: Redis has lost the last changes of the crawl"),
+        };
+        let error = BackendError::redis(StorageErrorKind::Internal, message);
+        self.backend.inspect(|state| drop(state.storage.committed.send_replace(Err(error))));
+        Ok(Some(end))
+    }
+}

@@ -1,0 +1,245 @@
+//! A distributed crawl, as all its processes see it: they open it, add seeds to it, and become its frontier or a worker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::{AdmitCounts, BackendError, DiscoveredUrl, Snapshot, WorkerId};
+use super::client::RemoteBackend;
+use super::connection::{Call, Connection, Persistence};
+use super::frontier_process::FrontierProcess;
+use super::home::Home;
+use super::keys::CrawlKeys;
+use super::messages::{Message, encode};
+use super::{RedisCrawl, opening, purge};
+use crate::backend::local::{BackendConfig, UNLIMITED_TTL, secret};
+use crate::modules::output::parts::CrawlIdentity;
+use crate::similarity::HashKey;
+
+/// A crawl that was stopped can be resumed for at least so long.
+const MIN_KEPT: Duration = Duration::from_secs(3600);
+
+/// How long a process that submits seeds waits for the frontier to admit them.
+const ADMIT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How often it checks.
+const ADMIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How many seeds are sent in one message.
+const SEEDS_PER_MESSAGE: usize = 1_000;
+
+/// A distributed crawl.
+pub struct CrawlControl {
+    pub(super) shared: Arc<Shared>,
+    home: Arc<Home>,
+}
+
+/// What the operations on a crawl need.
+pub(super) struct Shared {
+    pub(super) place: RedisCrawl,
+    pub(super) connection: Connection,
+    pub(super) keys: CrawlKeys,
+    pub(super) settings: BackendConfig,
+    pub(super) key: HashKey,
+    /// How many replicas must confirm what no process can repeat.
+    pub(super) replicas: u32,
+}
+
+impl Shared {
+    pub(super) fn new(
+        place: RedisCrawl,
+        connection: Connection,
+        settings: BackendConfig,
+        key: HashKey,
+        replicas: u32,
+    ) -> Shared {
+        let keys = CrawlKeys::new(&place.crawl);
+        Shared { place, connection, keys, settings, key, replicas }
+    }
+}
+
+impl CrawlControl {
+    /// Begins a crawl, or joins the one of this name. Then the settings must be the same, except for the number of workers
+    /// and larger budgets.
+    pub async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<CrawlControl, BackendError> {
+        let home = Arc::new(Home::new()?);
+        let shared = Arc::new(home.run(opening::open(place, settings)).await?);
+        Ok(CrawlControl { shared, home })
+    }
+
+    /// Looks at a crawl that exists, to show its status or to stop it.
+    pub async fn attach(place: RedisCrawl) -> Result<CrawlControl, BackendError> {
+        let home = Arc::new(Home::new()?);
+        let shared = Arc::new(home.run(opening::attach(place)).await?);
+        Ok(CrawlControl { shared, home })
+    }
+
+    /// Removes everything of a crawl, whatever state it is in, and returns how many keys that were.
+    pub async fn purge(place: &RedisCrawl) -> Result<u64, BackendError> {
+        let place = place.clone();
+        Home::new()?.run(async move { purge::purge(&place.connect().await?, &place.crawl).await }).await
+    }
+
+    /// The settings with which the crawl was started. The number of workers is not known.
+    pub fn settings(&self) -> &BackendConfig {
+        &self.shared.settings
+    }
+
+    /// Takes over the crawl's frontier. Earlier frontiers can change nothing any more.
+    pub async fn take_over(&self) -> Result<FrontierProcess, BackendError> {
+        FrontierProcess::take_over(Arc::clone(&self.shared), Arc::clone(&self.home)).await
+    }
+
+    /// The backend of a worker of this number, which joined at a time by Redis's clock.
+    pub async fn join_as_worker(
+        &self,
+        worker: WorkerId,
+        joined_at: u64,
+    ) -> Result<RemoteBackend, BackendError> {
+        RemoteBackend::join(Arc::clone(&self.shared), Arc::clone(&self.home), worker, joined_at).await
+    }
+
+    /// Distinguishes this crawl from all others, also from those of the same name.
+    pub fn identity(&self) -> CrawlIdentity {
+        let id = format!("{:016x}", self.shared.key.short_url_id("the crawl itself"));
+        CrawlIdentity { name: self.shared.place.crawl.clone(), id }
+    }
+
+    /// The name of the crawl, and where Redis is, without user name and password.
+    pub fn name_and_address(&self) -> (&str, &str) {
+        (&self.shared.place.crawl, self.shared.connection.address())
+    }
+
+    /// What the server may lose of the crawl, if anything.
+    pub async fn durability_warning(&self) -> Result<Option<String>, BackendError> {
+        let shared = Arc::clone(&self.shared);
+        let persistence = self.run(async move { shared.connection.persistence().await }).await?;
+        let address = self.shared.connection.address();
+        Ok(match persistence {
+            Persistence::AppendOnlyFile | Persistence::Unknown => None,
+            Persistence::Nothing => Some(format!(
+                "Redis at {address} has neither an append-only file nor snapshots: if Redis stops, the crawl is lost; set \
+                 appendonly to yes"
+            )),
+            Persistence::Snapshots => Some(format!(
+                "Redis at {address} has no append-only file (appendonly is no): if Redis stops, what the crawl did since \
+                 the last snapshot is lost; set appendonly to yes"
+            )),
+        })
+    }
+
+    /// Round trips and commands of this process so far, apart from those of its frontier or worker.
+    pub fn traffic(&self) -> (u64, u64) {
+        self.shared.connection.traffic()
+    }
+
+    /// Counts and queue lengths, as the frontier has last written them.
+    pub async fn snapshot(&self) -> Result<Snapshot, BackendError> {
+        let mut get = Call::plain("GET");
+        get.arg(self.shared.keys.of("status"));
+        let status: Option<Vec<u8>> = self.ask(get).await?;
+        Ok(status.and_then(|status| serde_json::from_slice(&status).ok()).unwrap_or_default())
+    }
+
+    /// Sends seeds to the frontier. Returns how many were new, unless `is_waiting` is false or no frontier admits them in
+    /// time: then they wait for one.
+    pub async fn add_seeds(
+        &self,
+        seeds: &[DiscoveredUrl],
+        is_waiting: bool,
+    ) -> Result<Option<AdmitCounts>, BackendError> {
+        let mut replies = Vec::new();
+        for seeds in seeds.chunks(SEEDS_PER_MESSAGE) {
+            let reply = secret() as u64;
+            let mut add = Call::plain("XADD");
+            add.arg(self.shared.keys.messages()).arg("*").arg("m");
+            add.arg(encode(&Message::Seeds(reply, seeds.to_vec())));
+            // If the command is repeated, the seeds are in the seen set already.
+            self.confirmed(add).await?;
+            replies.push(reply);
+        }
+        let admitted = async {
+            let mut counts = AdmitCounts::default();
+            for reply in replies {
+                let AdmitCounts { new, seen } = self.admitted(reply).await?;
+                counts = AdmitCounts { new: counts.new + new, seen: counts.seen + seen };
+            }
+            Ok(counts)
+        };
+        match is_waiting {
+            true => tokio::time::timeout(ADMIT_TIMEOUT, admitted).await.ok().transpose(),
+            false => Ok(None),
+        }
+    }
+
+    /// Waits until a frontier has admitted seeds.
+    async fn admitted(&self, reply: u64) -> Result<AdmitCounts, BackendError> {
+        loop {
+            let mut get = Call::plain("HMGET");
+            get.arg(self.shared.keys.seeds(reply)).arg("new").arg("seen");
+            if let (Some(new), Some(seen)) = self.ask::<(Option<u64>, Option<u64>)>(get).await? {
+                return Ok(AdmitCounts { new, seen });
+            }
+            tokio::time::sleep(ADMIT_POLL_INTERVAL).await;
+        }
+    }
+
+    /// Lets everything of a crawl that has ended expire, apart from its report and settings. Until then it can be resumed.
+    pub(super) async fn let_expire(&self) -> Result<(), BackendError> {
+        let ttl = self.shared.settings.ttl.max(MIN_KEPT);
+        if ttl >= UNLIMITED_TTL {
+            return Ok(());
+        }
+        let milliseconds = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX >> 12);
+        self.for_state_keys(|key| {
+            let mut call = Call::plain("PEXPIRE");
+            call.arg(key).arg(milliseconds);
+            call
+        })
+        .await
+    }
+
+    /// Keeps everything of a crawl that continues.
+    pub(super) async fn keep(&self) -> Result<(), BackendError> {
+        self.for_state_keys(|key| {
+            let mut call = Call::plain("PERSIST");
+            call.arg(key);
+            call
+        })
+        .await
+    }
+
+    async fn for_state_keys(&self, call: impl Fn(String) -> Call) -> Result<(), BackendError> {
+        let workers = self.snapshot().await?.workers.len();
+        let calls: Vec<Call> = self.shared.keys.state(workers).map(call).collect();
+        let shared = Arc::clone(&self.shared);
+        self.run(async move { shared.connection.all(calls).await.map(drop) }).await
+    }
+
+    pub(super) async fn ask<T: redis::FromRedisValue + Send + 'static>(
+        &self,
+        call: Call,
+    ) -> Result<T, BackendError> {
+        let shared = Arc::clone(&self.shared);
+        self.run(async move { shared.connection.one(call).await }).await
+    }
+
+    /// Runs a command whose effect no process can repeat, and waits until replicas have what it wrote.
+    pub(super) async fn confirmed(&self, call: Call) -> Result<redis::Value, BackendError> {
+        let shared = Arc::clone(&self.shared);
+        let confirm = async move {
+            let confirmed = shared.connection.all_confirmed(vec![call], shared.replicas, CONFIRM_TIMEOUT);
+            Ok(confirmed.await?.pop().unwrap_or_default())
+        };
+        self.run(confirm).await
+    }
+
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T, BackendError>> + Send + 'static,
+    ) -> Result<T, BackendError> {
+        self.home.run(future).await
+    }
+}
+
+/// How long replicas may take to confirm.
+pub(super) const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,0 +1,255 @@
+//! The messages between the workers of a distributed crawl and its frontier process.
+//!
+//! A worker sends requests, and the frontier replies to each of them once its changes are durable. Requests have
+//! consecutive numbers, so that one that arrives twice is applied once, and one that was lost is sent again.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::{
+    AdmitCounts, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl, HostClaim,
+    HostDelay, Lease, Outlinks, TaskId, TransferResult, WorkerId,
+};
+use crate::domain::Domain;
+use crate::outcome::Outcome;
+use crate::stats::BodyBytes;
+
+/// Identifies the session of a worker: from when its process joins until it leaves or has to start a new session. Of two
+/// sessions of a worker, the larger one is the later one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Session {
+    /// When the process joined, by Redis's clock.
+    pub(super) joined_at: u64,
+    /// How often the process had to start a new session.
+    pub(super) restarts: u32,
+    /// Differs between two processes that joined in the same millisecond.
+    pub(super) random: u64,
+}
+
+/// The number of an entry of a stream on Redis.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Position(pub(super) u64, pub(super) u64);
+
+/// A message in the stream that the frontier reads.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Message<'a> {
+    /// Seeds, from a process that is no worker, and the number under which it waits for the reply.
+    Seeds(u64, Vec<DiscoveredUrl>),
+    /// Requests of a worker.
+    #[serde(borrow)]
+    Worker(WorkerMessage<'a>),
+}
+
+/// Requests of a worker, and how many leases it accepts.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WorkerMessage<'a> {
+    pub(super) worker: WorkerId,
+    pub(super) session: Session,
+    /// Counts the messages of a session. Of two messages, the later one has the current limits.
+    pub(super) number: u64,
+    /// The worker has read its replies up to this position.
+    pub(super) read: Position,
+    /// How many leases the worker has received, counted from the start of the session.
+    pub(super) leases_received: u64,
+    /// How many leases the worker accepts, counted from the start of the session.
+    pub(super) max_leases: u64,
+    /// How many HTTP requests the worker has sent, counted from the start of the session.
+    pub(super) http_requests: u64,
+    /// The number of the first request.
+    pub(super) first_request: u64,
+    #[serde(borrow)]
+    pub(super) requests: Vec<Cow<'a, [u8]>>,
+}
+
+/// A lease, as a worker refers to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LeaseRef {
+    pub(super) task_id: TaskId,
+    pub(super) lease_id: u64,
+    /// The depth with which it was leased.
+    pub(super) depth: u32,
+}
+
+impl From<&Lease> for LeaseRef {
+    fn from(lease: &Lease) -> LeaseRef {
+        LeaseRef { task_id: lease.task_id, lease_id: lease.lease_id, depth: lease.depth }
+    }
+}
+
+/// A request of a worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Request {
+    /// Replies when everything before it is applied.
+    Sync,
+    Admit(Vec<DiscoveredUrl>),
+    Reserve(LeaseRef, BodyBytes),
+    WaitForBudget(LeaseRef),
+    Release(LeaseRef, BodyBytes),
+    StoreContent(NewContent),
+    Complete(Box<CompletedLease>),
+    SetHostDelay(String, HostDelay),
+    PinAddressKinds(String, u64),
+    ClaimHost(String),
+    TransferDomain(TransferredDomain),
+    /// The worker returns its leases and sends nothing more.
+    Leave,
+}
+
+/// A page to compare with the stored ones, and to add to them.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct NewContent {
+    pub(super) url: String,
+    pub(super) fingerprint: Vec<u8>,
+    /// The size of the body as it will be stored; `None` if it will not be.
+    pub(super) body_bytes: Option<u64>,
+    pub(super) is_seed: bool,
+    /// Whether it is a near-duplicate of each page with which it was compared exactly, by the ID of that page's URL.
+    pub(super) verdicts: Vec<(u64, bool)>,
+}
+
+/// A domain that its owner transfers to another worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct TransferredDomain {
+    pub(super) domain: String,
+    pub(super) to: WorkerId,
+    pub(super) leases: Vec<LeaseRef>,
+    pub(super) cooldowns: Vec<(String, HostDelay)>,
+}
+
+/// The result of a lease.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CompletedLease {
+    pub(super) lease: LeaseRef,
+    outcome: Outcome,
+    bytes: BodyBytes,
+    outlinks: Outlinks,
+    linked_domains: Vec<String>,
+    rejected_links: BTreeMap<Cow<'static, str>, u64>,
+    host_delay: Option<HostDelay>,
+    site_cooldown: Duration,
+}
+
+impl CompletedLease {
+    pub(super) fn new(completion: Completion) -> CompletedLease {
+        let Completion { lease, outcome, bytes, outlinks, linked_domains, rejected_links, .. } = completion;
+        CompletedLease {
+            lease: LeaseRef::from(&lease),
+            outcome,
+            bytes,
+            outlinks,
+            linked_domains: linked_domains.iter().map(|domain| domain.as_str().to_owned()).collect(),
+            rejected_links,
+            host_delay: completion.host_delay,
+            site_cooldown: completion.site_cooldown,
+        }
+    }
+
+    pub(super) fn into_completion(self, lease: Lease) -> Completion {
+        let CompletedLease { outcome, bytes, outlinks, linked_domains, rejected_links, .. } = self;
+        Completion {
+            lease,
+            outcome,
+            bytes,
+            outlinks,
+            linked_domains: linked_domains.iter().map(|name| Domain::named(name)).collect(),
+            rejected_links,
+            // The worker has written the page to its part files.
+            writes: Vec::new(),
+            host_delay: self.host_delay,
+            site_cooldown: self.site_cooldown,
+        }
+    }
+}
+
+/// A message in the stream that a worker reads.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct FrontierMessage {
+    /// The session of the worker that it is for.
+    pub(super) session: Session,
+    pub(super) replies: Vec<Reply>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Reply {
+    /// The reply to the request of this number.
+    To(u64, Answer),
+    /// A lease, its number within the session, and what is reserved for its first request.
+    Lease(u64, Lease, BudgetDecision),
+    /// The frontier does not know the session, because Redis has lost what the frontier wrote last. The leases of the
+    /// session have ended. The worker has to start a new one.
+    Restart,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    Done,
+    Admitted(AdmitCounts),
+    Budget(BudgetDecision),
+    Content(ContentMatch),
+    /// The page must be compared with these pages first.
+    Undecided(Vec<BorderPage>),
+    Completed(CompleteResult),
+    AddressKinds(u64),
+    Claim(HostClaim),
+    Transferred(TransferResult),
+}
+
+/// A stored page that must be compared exactly with a new one.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct BorderPage {
+    /// The ID of its URL.
+    pub(super) id: u64,
+    pub(super) url: String,
+    pub(super) content_type: Vec<u8>,
+    /// Decides if its body is not stored.
+    pub(super) is_similar: bool,
+}
+
+/// Encodes a message or a part of one.
+pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
+    // Only types with sequences of unknown length or with self-describing formats can fail.
+    postcard::to_stdvec(message).unwrap_or_default()
+}
+
+/// Decodes a message or a part of one; `None` if it is damaged, or of another version.
+pub(super) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<T> {
+    postcard::from_bytes(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::outcome::tests::all_outcomes;
+
+    #[test]
+    fn every_outcome_survives_a_message() {
+        for outcome in all_outcomes() {
+            let outcome = match outcome {
+                Outcome::Timeout { limit, .. } => {
+                    Outcome::Timeout { doing: crate::outcome::CONNECTING, limit }
+                }
+                outcome => outcome,
+            };
+            assert_eq!(decode(&encode(&outcome)), Some(outcome));
+        }
+    }
+
+    #[test]
+    fn links_survive_a_message() {
+        let outlinks = Outlinks::new(["http://a/", "http://b/ä", ""], 3);
+        assert_eq!(decode::<Outlinks>(&encode(&outlinks)), Some(outlinks));
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_messages_are_refused_without_a_panic(bytes: Vec<u8>) {
+            let _ = (decode::<Message>(&bytes), decode::<FrontierMessage>(&bytes));
+            let _ = decode::<Request>(&bytes);
+        }
+    }
+}

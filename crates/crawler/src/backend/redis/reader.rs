@@ -1,0 +1,142 @@
+//! Reads what a distributed crawl has stored on Redis, without taking part in it: outcomes of URLs, and stored pages.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, UNIX_EPOCH};
+
+use url::Url;
+
+use super::super::durable::records::{PageRow, TaskRow};
+use super::super::durable::{UrlHistory, UrlStatus, admitted_form};
+use super::super::{BackendError, Snapshot};
+use super::RedisCrawl;
+use super::client::load_body;
+use super::connection::Call;
+use super::control::CrawlControl;
+use super::records::CompletedRecord;
+use super::restore::Rows;
+use crate::backend::local::BackendConfig;
+use crate::outcome::Outcome;
+use crate::task::Depth;
+
+/// The longest path to a seed that is followed.
+const MAX_PATH: usize = 1_000;
+
+/// Stands for a page on the path to a seed whose URL is not stored, because its body is not, or not any more.
+const NOT_STORED: &str = "a URL that is not stored any more";
+
+/// A distributed crawl, to be read.
+pub struct RedisStateReader {
+    control: CrawlControl,
+}
+
+/// What is known about a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct KnownUrl {
+    depth: Depth,
+    by_redirect: bool,
+    /// The ID of the URL of the page on which it was found. A seed has its own.
+    from: u64,
+    status: UrlStatus,
+}
+
+impl RedisStateReader {
+    /// Opens a crawl that exists.
+    pub async fn open(place: RedisCrawl) -> Result<RedisStateReader, BackendError> {
+        Ok(RedisStateReader { control: CrawlControl::attach(place).await? })
+    }
+
+    /// The settings with which the crawl was started. The number of workers is not known.
+    pub fn settings(&self) -> &BackendConfig {
+        self.control.settings()
+    }
+
+    /// Counts and queue lengths.
+    pub async fn snapshot(&self) -> Result<Snapshot, BackendError> {
+        self.control.snapshot().await
+    }
+
+    /// A stored page.
+    pub async fn content(&self, url: &Url) -> Result<Option<Vec<u8>>, BackendError> {
+        let shared = std::sync::Arc::clone(&self.control.shared);
+        let id = shared.key.url_id(&admitted_form(url));
+        self.control.run(async move { load_body(&shared.connection, &shared.keys, id).await }).await
+    }
+
+    /// The outcome of a URL and how it was discovered; `None` if it was never admitted. Reads the records of all URLs: an
+    /// index would take more memory than the records.
+    pub async fn why(&self, url: &Url) -> Result<Option<UrlHistory>, BackendError> {
+        let shared = std::sync::Arc::clone(&self.control.shared);
+        let url = admitted_form(url);
+        let read = async move {
+            let id = shared.key.url_id(&url);
+            let known =
+                known_urls(&Rows { connection: &shared.connection, keys: &shared.keys }, shared.key).await?;
+            let Some(KnownUrl { depth, by_redirect, from, status }) = known.get(&id).cloned() else {
+                return Ok(None);
+            };
+            let mut found_on = Vec::new();
+            let (mut visited, mut next) = (HashSet::from([id]), from);
+            while visited.insert(next)
+                && found_on.len() < MAX_PATH
+                && let Some(page) = known.get(&next)
+            {
+                let mut get = Call::plain("HGET");
+                get.arg(shared.keys.of("pages")).arg(next.to_le_bytes().to_vec());
+                let row: Option<Vec<u8>> = shared.connection.one(get).await?;
+                let url = row.and_then(|row| Some(PageRow::from_bytes(&row)?.url));
+                found_on.push(url.unwrap_or_else(|| NOT_STORED.to_owned()));
+                next = page.from;
+            }
+            Ok(Some(UrlHistory { url, depth, found_on, by_redirect, status }))
+        };
+        self.control.run(read).await
+    }
+}
+
+/// Everything that is known about URLs, by their IDs.
+async fn known_urls(
+    rows: &Rows<'_>,
+    key: crate::similarity::HashKey,
+) -> Result<HashMap<u64, KnownUrl>, BackendError> {
+    let mut known = HashMap::<u64, KnownUrl>::new();
+    rows.completed(|record| {
+        let mut page_number = (record.page_number > 0).then_some(u64::from(record.page_number));
+        // A revisit has the page number of the first visit.
+        if let Some(KnownUrl { status: UrlStatus::Completed { page_number: first, .. }, .. }) =
+            known.get(&record.id)
+        {
+            page_number = page_number.or(*first);
+        }
+        known.insert(record.id, completed(&record, page_number));
+    })
+    .await?;
+    rows.each("tasks", |_, row| {
+        let row = TaskRow::from_bytes(&row)?;
+        let pending = KnownUrl {
+            depth: row.depth,
+            by_redirect: row.redirects > 0,
+            from: row.from.0,
+            status: UrlStatus::Pending,
+        };
+        // A URL that is revisited was completed before.
+        known.entry(key.url_id(&row.url)).or_insert(pending);
+        Some(())
+    })
+    .await?;
+    Ok(known)
+}
+
+fn completed(record: &CompletedRecord, page_number: Option<u64>) -> KnownUrl {
+    let outcome = record.code.label();
+    KnownUrl {
+        depth: record.depth,
+        by_redirect: record.code.by_redirect(),
+        from: record.from,
+        status: UrlStatus::Completed {
+            is_temporary: Outcome::label_is_temporary(&outcome),
+            outcome,
+            at: UNIX_EPOCH + Duration::from_secs(record.completed_at.into()),
+            page_number,
+        },
+    }
+}

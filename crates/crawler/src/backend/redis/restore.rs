@@ -1,0 +1,251 @@
+//! Reads the state of a distributed crawl back from Redis, for a frontier process that takes over.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use redis::FromRedisValue;
+
+use super::super::durable::checkpoint::Checkpoint;
+use super::super::durable::disk_storage::unix_millis;
+use super::super::durable::records::{HostRow, PageRow, TaskRow};
+use super::super::durable::restore_host;
+use super::super::{BackendError, TaskId, WorkerId};
+use super::connection::{Call, Connection};
+use super::control::{CONFIRM_TIMEOUT, Shared};
+use super::keys::CrawlKeys;
+use super::messages::{Position, decode};
+use super::records::{CompletedRecord, LeaseRow};
+use super::storage::RedisStorage;
+use crate::backend::local::budgets::BudgetReservation;
+use crate::backend::local::memory_storage::MemoryStorage;
+use crate::backend::local::state::LocalState;
+use crate::backend::local::storage::Clock;
+use crate::backend::local::{BackendConfig, HostLimits};
+use crate::domain::Domain;
+use crate::error::StorageErrorKind;
+use crate::task::Depth;
+
+/// How many rows of a hash are read at a time, about.
+const ROWS: usize = 2_000;
+
+/// How many batches of records are read at a time.
+const BATCHES: usize = 200;
+
+/// Lease IDs have the number of the frontier in front, so that those of a later frontier are larger.
+const LEASE_ID_BITS: u32 = 40;
+
+/// What a frontier process takes over.
+pub(super) struct Restored {
+    pub(super) state: LocalState<RedisStorage>,
+    /// The number of this frontier.
+    pub(super) epoch: u64,
+    /// How far the messages of the workers are applied.
+    pub(super) applied: Position,
+}
+
+/// The rows of a crawl on Redis.
+pub(super) struct Rows<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) keys: &'a CrawlKeys,
+}
+
+/// Takes over from the previous frontier, which can write nothing more, and reads the state back.
+pub(super) async fn take_over(shared: &Shared, connection: &Connection) -> Result<Restored, BackendError> {
+    let Shared { place, keys, settings, key, replicas, .. } = shared;
+    let (key, default_delay) = (*key, place.delay);
+    let hosts = HostLimits { workers_share_throttle: false, ..settings.hosts.clone() };
+    let config = BackendConfig { workers: 0, hosts, ..settings.clone() };
+    let mut next_epoch = Call::plain("INCR");
+    next_epoch.arg(keys.of("epoch"));
+    let epoch = connection.all_confirmed(vec![next_epoch], *replicas, CONFIRM_TIMEOUT).await?.pop();
+    let epoch: u64 = connection.read(epoch.unwrap_or_default())?;
+    let rows = Rows { connection, keys };
+    let batch: Option<u64> = rows.get("batch").await?;
+    let checkpoint = match rows.get::<Option<Vec<u8>>>("checkpoint").await? {
+        Some(bytes) => Checkpoint::from_bytes(&bytes).ok_or_else(|| rows.damaged())?,
+        None => Checkpoint::default(),
+    };
+    let is_resumed = checkpoint.last_task_id() > 0;
+    let mut storage = RedisStorage::new(
+        MemoryStorage::new(&config, key),
+        config.keep_depths,
+        default_delay,
+        batch.unwrap_or(0),
+    );
+    if let Some(sessions) = rows.get::<Option<Vec<u8>>>("sessions").await? {
+        storage.sessions = decode(&sessions).ok_or_else(|| rows.damaged())?;
+    }
+    rows.completed(|record| {
+        storage.memory.restore_completed(record.id, record.depth, record.code.has_links());
+    })
+    .await?;
+    let clock = Clock::starting_at(checkpoint.active_time());
+    let outstanding = checkpoint.outstanding();
+    let mut state = LocalState::new(config, clock, storage);
+    checkpoint.restore_into(&mut state);
+    state.set_next_lease_id(epoch << LEASE_ID_BITS);
+    rows.domains(&mut state).await?;
+    rows.pages(&mut state).await?;
+    let sessions = state.storage.sessions.iter().map(|(worker, session)| (*worker, session.room()));
+    for (worker, room) in sessions.collect::<Vec<(WorkerId, u64)>>() {
+        state.add_worker(worker);
+        if room == 0 {
+            state.accept_no_urls(worker);
+        }
+    }
+    let tasks = rows.tasks(&mut state).await?;
+    match outstanding {
+        Some(outstanding) if outstanding == tasks => {}
+        // A crawl that was stopped and not resumed in time has lost its URLs.
+        Some(outstanding) if tasks == 0 => state.counters.count_expired(outstanding),
+        _ => return Err(rows.damaged()),
+    }
+    // The delays of hosts are remembered as long as URLs of them are leased.
+    rows.hosts(&mut state, default_delay).await?;
+    if is_resumed {
+        // Requests of any worker may have been in flight.
+        state.cooldowns.set_for_all(default_delay.max(state.config.hosts.site_delay));
+    }
+    let applied: Option<String> = rows.get("applied").await?;
+    let applied = applied.map_or(Ok(Position::default()), |applied| applied.parse());
+    let applied = applied.map_err(|_| rows.damaged())?;
+    state.storage.applied = applied;
+    Ok(Restored { state, epoch, applied })
+}
+
+impl Rows<'_> {
+    fn damaged(&self) -> BackendError {
+        let address = self.connection.address();
+        let message = format!(
+            "cannot continue the crawl: its data on Redis at {address} is damaged; purge it, and start it again"
+        );
+        BackendError::redis(StorageErrorKind::Damaged, message)
+    }
+
+    async fn get<T: FromRedisValue>(&self, name: &str) -> Result<T, BackendError> {
+        let mut get = Call::plain("GET");
+        get.arg(self.keys.of(name));
+        self.connection.one(get).await
+    }
+
+    /// Calls `row` with all fields and values of a hash, each at least once.
+    pub(super) async fn each(
+        &self,
+        name: &str,
+        mut row: impl FnMut(Vec<u8>, Vec<u8>) -> Option<()>,
+    ) -> Result<(), BackendError> {
+        let mut cursor = 0u64;
+        loop {
+            let mut scan = Call::plain("HSCAN");
+            scan.arg(self.keys.of(name)).arg(cursor).arg("COUNT").arg(ROWS);
+            type Row = (Vec<u8>, Vec<u8>);
+            let (next, rows): (u64, Vec<Row>) = self.connection.one(scan).await?;
+            for (field, value) in rows {
+                row(field, value).ok_or_else(|| self.damaged())?;
+            }
+            if next == 0 {
+                return Ok(());
+            }
+            cursor = next;
+        }
+    }
+
+    /// Calls `apply` with the records of all completed URLs, in the order of completion.
+    pub(super) async fn completed(&self, mut apply: impl FnMut(CompletedRecord)) -> Result<(), BackendError> {
+        let mut first = 0;
+        loop {
+            let mut range = Call::plain("LRANGE");
+            range.arg(self.keys.of("completed")).arg(first).arg(first + BATCHES - 1);
+            let batches: Vec<Vec<u8>> = self.connection.one(range).await?;
+            for record in batches.iter().flat_map(|batch| CompletedRecord::all(batch)) {
+                apply(record.ok_or_else(|| self.damaged())?);
+            }
+            if batches.len() < BATCHES {
+                return Ok(());
+            }
+            first += BATCHES;
+        }
+    }
+
+    async fn hosts(
+        &self,
+        state: &mut LocalState<RedisStorage>,
+        default_delay: Duration,
+    ) -> Result<(), BackendError> {
+        let now = unix_millis();
+        self.each("hosts", |host, row| {
+            let (host, row) = (String::from_utf8(host).ok()?, HostRow::from_bytes(&row)?);
+            state.storage.hosts.insert(host.clone(), row);
+            restore_host(state, host, row, default_delay, now);
+            Some(())
+        })
+        .await
+    }
+
+    async fn domains(&self, state: &mut LocalState<RedisStorage>) -> Result<(), BackendError> {
+        self.each("domains", |domain, pages| {
+            let pages = std::str::from_utf8(&pages).ok()?.parse().ok()?;
+            state.popularity.resume(&Domain::named(std::str::from_utf8(&domain).ok()?), pages);
+            Some(())
+        })
+        .await
+    }
+
+    async fn pages(&self, state: &mut LocalState<RedisStorage>) -> Result<(), BackendError> {
+        // A field can be returned twice.
+        let mut pages = HashMap::new();
+        self.each("pages", |id, row| {
+            pages.insert(u64::from_le_bytes(id.try_into().ok()?), PageRow::from_bytes(&row)?);
+            Some(())
+        })
+        .await?;
+        for (id, page) in pages {
+            let bytes = page.body.map_or(0, |body| u64::from(body.length));
+            let stored_at = Duration::from_millis(page.stored_at);
+            state.content.restore(id, &page.url, page.fingerprint, bytes, stored_at);
+        }
+        state.content.finish_restore();
+        Ok(())
+    }
+
+    /// Restores the outstanding URLs, and returns how many there are.
+    async fn tasks(&self, state: &mut LocalState<RedisStorage>) -> Result<u64, BackendError> {
+        let (mut leases, mut depths) = (HashMap::new(), HashMap::<u64, Depth>::new());
+        self.each("leases", |task_id, row| {
+            leases.insert(u64::from_le_bytes(task_id.try_into().ok()?), LeaseRow::from_bytes(&row)?);
+            Some(())
+        })
+        .await?;
+        self.each("depths", |id, depth| {
+            let depth = std::str::from_utf8(&depth).ok()?.parse().ok()?;
+            depths.insert(u64::from_le_bytes(id.try_into().ok()?), depth);
+            Some(())
+        })
+        .await?;
+        let mut tasks = Vec::new();
+        self.each("tasks", |task_id, row| {
+            tasks.push((u64::from_le_bytes(task_id.try_into().ok()?), TaskRow::from_bytes(&row)?));
+            Some(())
+        })
+        .await?;
+        tasks.sort_unstable_by_key(|(task_id, _)| *task_id);
+        tasks.dedup_by_key(|(task_id, _)| *task_id);
+        let count = tasks.len() as u64;
+        for (task_id, row) in tasks {
+            let task = row.into_task(TaskId(task_id));
+            let id = crate::backend::local::storage::Storage::id(&state.storage, &task.url);
+            let depth = depths.get(&id).map_or(task.depth, |lowered| task.depth.min(*lowered));
+            let lease = leases.remove(&task_id);
+            let lease = lease.filter(|lease| state.storage.sessions.contains_key(&WorkerId(lease.worker)));
+            state.storage.memory.restore_outstanding(task.borrowed(), depth, lease.is_some());
+            let Some(lease) = lease else { continue };
+            state.storage.leases.insert(task.task_id, (id, lease));
+            let mut task = task;
+            (task.queue, task.attempts) = (lease.queue, lease.attempts);
+            let reservation =
+                lease.reservation.map(|parts| BudgetReservation::from_parts(lease.lease_id, parts));
+            state.restore_lease(task, WorkerId(lease.worker), lease.lease_id, reservation);
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,15 @@
+local base, call, time = KEYS[1], redis.call, redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function member_of(role)
+  local entry = call('HGET', base .. 'members', role)
+  return entry and cmsgpack.unpack(entry)
+end
+local function write_member(role, member) call('HSET', base .. 'members', role, cmsgpack.pack(member)) end
+local function heartbeat_of(member) return ('%.0f'):format(member.heartbeat) end
+-- The crawl's phase ('purged' for a while after a purge), end, run, version of settings, elapsed time, whether it is archived.
+local function state()
+  local state = call('HMGET', base .. 'crawl', 'phase', 'end', 'run', 'version', 'elapsed', 'archived')
+  for i = 3, 6 do state[i] = tonumber(state[i] or 0) end
+  state[1], state[2] = state[1] or call('EXISTS', base .. 'purged') == 1 and 'purged' or '', state[2] or ''
+  return state
+end

@@ -1,0 +1,292 @@
+//! Storage of the frontier process of a distributed crawl: everything is in memory, and every change goes into the next
+//! batch that is written to Redis.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Notify, watch};
+
+use super::super::durable::disk_storage::unix_millis;
+use super::super::durable::records::{BodyLocation, HostRow, PageRow, TaskRow};
+use super::super::{BackendError, HostDelay, Lease, TaskId, WorkerId};
+use super::batch::Batch;
+use super::messages::{Position, Session, WorkerMessage};
+use super::records::{CompletedRecord, LeaseRow};
+use crate::backend::local::budgets::BudgetReservation;
+use crate::backend::local::compressed_queue::CompressedUrlQueue;
+use crate::backend::local::memory_storage::MemoryStorage;
+use crate::backend::local::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
+use crate::domain::Domain;
+use crate::fetch::http::AddressKinds;
+use crate::modules::OutputWrite;
+use crate::similarity::Fingerprint;
+use crate::task::Depth;
+
+/// Storage in memory, with a copy on Redis.
+pub struct RedisStorage {
+    pub(super) memory: MemoryStorage,
+    /// The changes since the last batch was taken.
+    pub(super) batch: Batch,
+    pub(super) committed: watch::Sender<Result<u64, BackendError>>,
+    /// Wakes the committer: the batch may not be empty any more.
+    pub(super) changed: Arc<Notify>,
+    keep_depths: bool,
+    /// The delay of every host, which also holds after a crash.
+    default_delay: Duration,
+    /// The hosts that differ from the default.
+    pub(super) hosts: HashMap<String, HostRow>,
+    /// How far the workers' messages are applied.
+    pub(super) applied: Position,
+    /// The workers.
+    pub(super) sessions: BTreeMap<WorkerId, WorkerSession>,
+    /// The leases, with the IDs of their URLs.
+    pub(super) leases: HashMap<TaskId, (u64, LeaseRow)>,
+}
+
+/// What the frontier knows about a worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct WorkerSession {
+    pub(super) session: Session,
+    /// The number of its latest message.
+    pub(super) number: u64,
+    /// The last of its requests that is applied.
+    pub(super) last_request: u64,
+    /// How far it has read the replies.
+    pub(super) read: Position,
+    /// How many leases it accepts, and has got, from the start of the session.
+    pub(super) max_leases: u64,
+    pub(super) leases_sent: u64,
+    /// How many HTTP requests it has sent.
+    pub(super) http_requests: u64,
+}
+
+impl WorkerSession {
+    pub(super) fn new(session: Session) -> WorkerSession {
+        WorkerSession {
+            session,
+            number: 0,
+            last_request: 0,
+            read: Position::default(),
+            max_leases: 0,
+            leases_sent: 0,
+            http_requests: 0,
+        }
+    }
+
+    /// Whether the worker has received nothing that the frontier does not know of: no reply to a request before those of
+    /// its message, and no lease.
+    pub(super) fn covers(&self, message: &WorkerMessage) -> bool {
+        message.first_request <= self.last_request + 1 && message.leases_received <= self.leases_sent
+    }
+
+    /// How many more leases the worker accepts.
+    pub(super) fn room(&self) -> u64 {
+        self.max_leases.saturating_sub(self.leases_sent)
+    }
+}
+
+impl RedisStorage {
+    pub(super) fn new(
+        memory: MemoryStorage,
+        keep_depths: bool,
+        default_delay: Duration,
+        last_batch: u64,
+    ) -> RedisStorage {
+        RedisStorage {
+            memory,
+            batch: Batch::new(last_batch + 1),
+            committed: watch::Sender::new(Ok(last_batch)),
+            changed: Arc::default(),
+            keep_depths,
+            default_delay,
+            hosts: HashMap::new(),
+            applied: Position::default(),
+            sessions: BTreeMap::new(),
+            leases: HashMap::new(),
+        }
+    }
+
+    /// Changes the row of a host. A row with default values is removed.
+    fn change_host(&mut self, host: &str, change: impl FnOnce(&mut HostRow)) {
+        let before = self.hosts.get(host).copied().unwrap_or_default();
+        let mut after = before;
+        change(&mut after);
+        if after == before {
+            return;
+        }
+        let row = (after != HostRow::default()).then_some(after);
+        match row {
+            Some(row) => drop(self.hosts.insert(host.to_owned(), row)),
+            None => drop(self.hosts.remove(host)),
+        }
+        self.batch.hosts.insert(host.to_owned(), row.map(HostRow::to_bytes));
+    }
+}
+
+impl Storage for RedisStorage {
+    type Parked = CompressedUrlQueue;
+
+    fn id(&self, url: &str) -> u64 {
+        self.memory.id(url)
+    }
+
+    fn mark_seen(&mut self, id: u64, depth: Depth) -> Result<SeenStatus, BackendError> {
+        if self.keep_depths
+            && let Some(before) = self.memory.outstanding_depth(id)
+            && depth < before
+        {
+            self.batch.depths.insert(id, Some(depth));
+        }
+        self.memory.mark_seen(id, depth)
+    }
+
+    fn admit(&mut self, id: u64, task: TaskRef) {
+        // The page on which a URL was found is known by the ID of its URL. The ID of its task means nothing once it has
+        // completed.
+        let from = match self.leases.get(&task.from) {
+            Some((from, _)) => TaskId(*from),
+            None if task.from == task.task_id => TaskId(id),
+            None => task.from,
+        };
+        let task = TaskRef { from, ..task };
+        self.batch.tasks.insert(task.task_id.0, Some(TaskRow::from_task(task).to_bytes()));
+        self.memory.admit(id, task);
+    }
+
+    fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
+        self.memory.take_overflow(max)
+    }
+
+    fn overflow_len(&self) -> usize {
+        self.memory.overflow_len()
+    }
+
+    fn depth(&self, task: &QueuedTask) -> Depth {
+        self.memory.depth(task)
+    }
+
+    fn park(&mut self, queue: &mut CompressedUrlQueue, task: QueuedTask) {
+        self.memory.park(queue, task);
+    }
+
+    fn unpark(&mut self, queue: &mut CompressedUrlQueue) -> Result<Option<QueuedTask>, BackendError> {
+        self.memory.unpark(queue)
+    }
+
+    fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl) {
+        let record = CompletedRecord::new(id, task, &completed, unix_millis() / 1000);
+        self.batch.completed.extend(record.to_bytes());
+        self.batch.tasks.insert(task.task_id.0, None);
+        if self.keep_depths {
+            self.batch.depths.insert(id, None);
+        }
+        self.memory.complete(id, task, completed);
+    }
+
+    fn seen_len(&self) -> usize {
+        self.memory.seen_len()
+    }
+
+    fn store_page(
+        &mut self,
+        id: u64,
+        url: &str,
+        fingerprint: &Fingerprint,
+        body_bytes: Option<u64>,
+        _: Option<&Body>,
+        now: Duration,
+    ) {
+        // The worker stores the body, so only its size is known here.
+        let body = body_bytes.map(|bytes| BodyLocation {
+            segment: 0,
+            offset: 0,
+            length: u32::try_from(bytes).unwrap_or(u32::MAX),
+            is_compressed: false,
+        });
+        let stored_at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let row = PageRow { stored_at, body, url: url.to_owned(), fingerprint: fingerprint.clone() };
+        self.batch.pages.insert(id, Some(row.to_bytes()));
+    }
+
+    fn body(&self, _: u64) -> Result<Option<Body>, BackendError> {
+        Ok(None)
+    }
+
+    fn remove_page(&mut self, id: u64) -> Result<(), BackendError> {
+        self.batch.pages.insert(id, None);
+        Ok(())
+    }
+
+    fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
+        let default_delay = self.default_delay;
+        self.change_host(host, |row| row.set_delay(host_delay, default_delay, unix_millis()));
+        Ok(())
+    }
+
+    fn set_group_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError> {
+        self.change_host(host, |row| row.pages = pages);
+        Ok(())
+    }
+
+    fn set_address_kinds(&mut self, host: &str, kinds: AddressKinds) -> Result<(), BackendError> {
+        self.change_host(host, |row| row.address_kinds = kinds.bits());
+        Ok(())
+    }
+
+    fn set_linking_pages(&mut self, domain: &Domain, pages: u32) {
+        self.batch.domains.insert(domain.as_str().to_owned(), pages);
+    }
+
+    // The outputs of a distributed crawl are written by the workers, into their part files.
+    fn record_writes(&mut self, _: u64, _: Vec<(usize, OutputWrite)>) {}
+
+    fn record_outputs_written(&mut self, _: u64, _: Vec<u64>) {}
+
+    fn lease(&mut self, task: &QueuedTask, lease: &Lease, worker: WorkerId) {
+        let row = LeaseRow {
+            worker: worker.0,
+            lease_id: lease.lease_id,
+            queue: task.queue,
+            attempts: task.attempts,
+            reservation: None,
+        };
+        self.batch.leases.insert(task.task_id.0, Some(row.to_bytes()));
+        self.leases.insert(task.task_id, (self.id(&task.url), row));
+    }
+
+    fn set_reservation(&mut self, task_id: TaskId, reservation: Option<&BudgetReservation>) {
+        if let Some((_, row)) = self.leases.get_mut(&task_id) {
+            row.reservation = reservation.map(|reservation| reservation.parts());
+            self.batch.leases.insert(task_id.0, Some(row.to_bytes()));
+        }
+    }
+
+    fn end_lease(&mut self, task_id: TaskId) {
+        self.leases.remove(&task_id);
+        self.batch.leases.insert(task_id.0, None);
+    }
+
+    fn fail(&mut self, error: &BackendError) {
+        self.batch = Batch::new(self.batch.number);
+        self.committed.send_modify(|result| {
+            if result.is_ok() {
+                *result = Err(error.clone());
+            }
+        });
+        self.changed.notify_one();
+    }
+
+    fn commit(&mut self) -> Commit {
+        // An operation that changed nothing depends on earlier changes, which may not be committed yet.
+        let last = match self.batch.is_empty() {
+            true => self.batch.number - 1,
+            false => {
+                self.changed.notify_one();
+                self.batch.number
+            }
+        };
+        Commit::After(last, self.committed.subscribe())
+    }
+}
