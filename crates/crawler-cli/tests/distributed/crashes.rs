@@ -113,3 +113,23 @@ fn worker_that_was_suspended_finds_itself_declared_dead_and_joins_again() {
     controller.wait_for_success();
     fixture.check();
 }
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn worker_takes_another_number_while_a_hung_process_has_the_part_files_of_the_first() {
+    let fixture = Fixture::slow(8, 12);
+    fixture.submit(&fixture.seed(), &["--dead-after", DEAD_AFTER]);
+    let role = |arguments: &[&str]| Process::start(fixture.crawler(arguments));
+    let (frontier, hung) = (role(&["frontier"]), role(&["worker"]));
+    fixture.wait_for_pages(5);
+    hung.signal(Signal::STOP);
+    fixture.wait_for_status("the hung worker to be removed", |status| members(status) == 1);
+    let mut next = role(&["worker"]);
+    next.wait_for_output("another number", |output| output.contains("running as worker 1"));
+    frontier.wait_for_success();
+    next.wait_for_success();
+    hung.signal(Signal::KILL);
+    hung.signal(Signal::CONT);
+    hung.wait();
+    fixture.check();
+}

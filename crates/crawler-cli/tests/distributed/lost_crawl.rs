@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use crawler::internal::backend::redis::{CrawlControl, RedisCrawl};
 
+use rustix::process::{Pid, test_kill_process};
+
 use super::fixture::Fixture;
 use super::messages::{
     CRAWL_FOUND_AGAIN, CRAWL_LOST, CRAWL_LOST_REMEDY, CRAWL_PURGED_WHILE_RUNNING, CRAWL_UNKNOWN,
     DECLARED_DEAD, RESTARTED, line_starts,
 };
-use super::process::Process;
+use super::process::{Process, wait_for};
 
 /// No process gives up this soon after the crawl is lost, on a busy machine either.
 const PATIENT: &str = "30s";
@@ -83,6 +85,8 @@ fn purge_ends_all_processes_at_once() {
     let fixture = Fixture::slow(10, 20);
     let controller = fixture.start_crawl(2, &["--dead-after", "120s"]);
     let crawl = RedisCrawl::new(fixture.redis_url.parse().unwrap(), "crawl");
+    let roles = ["frontier", "worker 0", "worker 1"];
+    let processes = roles.map(|role| fixture.process_of(role).unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     assert!(runtime.block_on(CrawlControl::purge(&crawl)).unwrap() > 10);
     let purged = Instant::now();
@@ -92,6 +96,9 @@ fn purge_ends_all_processes_at_once() {
     assert_eq!(status, Some(1), "{output}");
     assert!(output.contains(CRAWL_PURGED_WHILE_RUNNING), "{output}");
     assert!(!output.contains(CRAWL_UNKNOWN), "{output}");
+    // Requests in flight hold up no process: nobody would complete them.
+    let has_exited = |process: &Pid| test_kill_process(*process).is_err();
+    wait_for("all processes to exit", || processes.iter().all(has_exited));
     // The marker of the purge expires by itself.
     assert!(fixture.redis.query::<i64>("TTL crawler:{crawl:members}:purged") > 0);
 }

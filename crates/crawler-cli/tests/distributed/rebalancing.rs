@@ -117,12 +117,8 @@ mod in_make_chaos {
     #[ignore = "needs redis-server: run by make chaos"]
     fn workers_that_join_and_crash_during_transfers_lose_nothing() {
         let fixture = fixture(16, 70);
-        fixture.submit(&fixture.seed(), &[]);
-        let role = |arguments: &[&str]| {
-            let mut command = fixture.crawler(arguments);
-            command.args(["--dead-after", "3s"]);
-            Process::start(command)
-        };
+        fixture.submit(&fixture.seed(), &["--dead-after", "3s"]);
+        let role = |arguments: &[&str]| Process::start(fixture.crawler(arguments));
         let mut frontier = role(&["frontier"]);
         let mut workers: VecDeque<Process> = VecDeque::from([role(&["worker", "--user-agent", "0"])]);
         wait_for("requests to all hosts", || hosts(&fixture.web.log()).len() == 16);

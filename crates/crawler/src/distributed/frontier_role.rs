@@ -55,6 +55,8 @@ struct FrontierRole<'a> {
     seeding_since: Option<(u64, Instant)>,
     /// The counters of the prioritizer's service as last reported.
     reported_service: Option<ServiceStats>,
+    /// It is recorded that the state is on Redis.
+    is_begun: bool,
 }
 
 impl Crawler {
@@ -78,6 +80,7 @@ impl Crawler {
                 state,
                 seeding_since: None,
                 reported_service: None,
+                is_begun: false,
             };
             let exit = frontier.run().await?;
             // A process that was declared dead is no longer a member.
@@ -169,6 +172,7 @@ impl FrontierRole<'_> {
                 Phase::Seeding | Phase::Running => self.prioritize(process).await?,
             };
             if let Some(exit) = exit {
+                process.set_leasing(false);
                 let _ = process.flush().await;
                 return Ok(Some(exit));
             }
@@ -182,6 +186,7 @@ impl FrontierRole<'_> {
         let (prioritizer, stop) = (&*self.crawler.prioritizer, &self.crawler.stop);
         let backend = Arc::clone(process.backend());
         let mut prioritizing = std::pin::pin!(frontier::run(&*backend, prioritizer, stop));
+        process.restart_prioritizer()?;
         process.set_leasing(true);
         loop {
             // `Some(true)`: nothing is outstanding; `Some(false)`: stopped.
@@ -270,6 +275,11 @@ impl FrontierRole<'_> {
         let control = &self.membership.control;
         // The snapshot comes first: a worker that has URLs in it joined before, so it is among the members.
         let snapshot = process.backend().snapshot().await?;
+        if !self.is_begun && snapshot.admitted > 0 {
+            process.flush().await?;
+            control.set_begun().await?;
+            self.is_begun = true;
+        }
         let (mut members, _) = control.members().await?;
         let orphaned = orphaned_workers(&snapshot, &members);
         members.extend(orphaned.iter().cloned());

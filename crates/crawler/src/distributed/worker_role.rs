@@ -9,9 +9,9 @@ use tokio::time::{Duration, Instant, sleep_until, timeout};
 use super::{
     CrawlLossDetector, MemberReport, Membership, RoleExit, SharedCrawl, end_name, end_of, is_absent,
 };
-use crate::backend::redis::{Phase, RemoteBackend, Role};
+use crate::backend::redis::{CrawlControl, Phase, RemoteBackend, Role};
 use crate::backend::{Backend, BackendError, WorkerId};
-use crate::error::Error;
+use crate::error::{Error, StorageErrorKind};
 use crate::fetch::fetcher::Fetcher;
 use crate::fetch::network::NetworkMonitor;
 use crate::fetch::throttle::HostThrottle;
@@ -24,6 +24,9 @@ use crate::worker::liveness::LivenessGuard;
 
 /// How long a worker that leaves waits for the frontier to take its leases back.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often a worker checks whether its part files are free.
+const PARTS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Part files are fsynced after this many heartbeats.
 const HEARTBEATS_PER_SYNC: u32 = 5;
@@ -39,25 +42,66 @@ impl Crawler {
         self.derive_settings();
         block_on(async {
             let control = Arc::new(self.open_on_redis(shared).await?);
-            let wanted = id.map(Role::Worker);
-            let membership = match Membership::join(Arc::clone(&control), wanted, &self, shared).await? {
+            let (membership, pipeline) = match self.join_with_part_files(&control, shared, id).await? {
                 Ok(joined) => joined,
                 Err(exit) => return Ok(exit),
             };
             let Role::Worker(id) = membership.role else { return Ok(RoleExit::Lost) };
-            if wanted.is_none() {
-                (shared.notice)(&format!("running as worker {}", id.0));
-            }
-            let pipeline = match self.open_part_files(id, &control.identity()) {
-                Ok(pipeline) => pipeline,
-                Err(error) => {
-                    membership.leave().await?;
-                    return Err(error);
-                }
-            };
             let backend = Arc::new(control.join_as_worker(id, membership.joined_at).await?);
             self.work(membership, backend, pipeline, shared).await
         })?
+    }
+
+    /// Joins as a worker, and opens its part files. A process that hangs may still have the part files of its number: then
+    /// this one takes another number or, if it has to have this one, waits.
+    async fn join_with_part_files(
+        &mut self,
+        control: &Arc<CrawlControl>,
+        shared: &SharedCrawl,
+        id: Option<WorkerId>,
+    ) -> Result<Result<(Membership, Arc<PagePipeline>), RoleExit>, Error> {
+        let wanted = id.map(Role::Worker);
+        let (mut unusable, mut is_announced) = (None::<Membership>, false);
+        loop {
+            let joined = Membership::join(Arc::clone(control), wanted, self, shared).await?;
+            // The number stays taken until this process has another one.
+            if let Some(unusable) = unusable.take() {
+                unusable.leave().await?;
+            }
+            let membership = match joined {
+                Ok(membership) => membership,
+                Err(exit) => return Ok(Err(exit)),
+            };
+            let Role::Worker(id) = membership.role else { return Ok(Err(RoleExit::Lost)) };
+            let error = match self.open_part_files(id, &control.identity()) {
+                Ok(pipeline) => {
+                    if wanted.is_none() {
+                        (shared.notice)(&format!("running as worker {}", id.0));
+                    }
+                    return Ok(Ok((membership, pipeline)));
+                }
+                Err(error) => error,
+            };
+            let is_in_use = matches!(&error, Error::Output(error) if error.kind() == StorageErrorKind::InUse);
+            if is_in_use && wanted.is_none() {
+                unusable = Some(membership);
+                continue;
+            }
+            membership.leave().await?;
+            if !is_in_use {
+                return Err(error);
+            }
+            if !std::mem::replace(&mut is_announced, true) {
+                (shared.notice)(&format!("waiting for the part files of worker {}: {error}", id.0));
+            }
+            tokio::select! {
+                () = self.stop.stop_requested() => return Ok(Err(RoleExit::Stopped)),
+                () = sleep_until(Instant::now() + PARTS_POLL_INTERVAL) => {}
+            }
+            if let Phase::Ended(end) = control.members().await?.1.phase {
+                return Ok(Err(RoleExit::CrawlEnded(end_of(&end))));
+            }
+        }
     }
 
     async fn work(
@@ -96,14 +140,23 @@ impl Crawler {
         };
         // Requests in flight finish, unless another worker has their URLs now or will get them.
         match &exit {
-            Ok(RoleExit::Lost | RoleExit::OutputClosed) | Err(_) => stop.abort(),
+            Ok(RoleExit::Lost | RoleExit::OutputClosed | RoleExit::Gone) | Err(_) => stop.abort(),
             Ok(_) => stop.stop(),
         }
-        let finished = send_heartbeats_until_done(&mut membership, &liveness, is_done).await;
+        // A frontier that was killed may be back soon, but not for a process that has to exit.
+        let patience = match &exit {
+            Ok(RoleExit::CrawlEnded(_) | RoleExit::Changed) => shared.dead_after + LEAVE_TIMEOUT,
+            Ok(RoleExit::Gone) => Duration::ZERO,
+            _ => LEAVE_TIMEOUT,
+        };
+        let is_done = WorkerEnd { backend: &backend, is_done, patience };
+        let finished = is_done.wait(&mut membership, &liveness).await;
         let worked = working.await.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()));
         let exit = exit?;
-        finished?;
-        worked?;
+        let is_complete = finished?;
+        if is_complete {
+            worked?;
+        }
         let (failures, summaries) = pipeline.finish();
         let _ = sync_parts(&pipeline).await;
         let role = membership.role;
@@ -121,7 +174,9 @@ impl Crawler {
         }
         if !matches!(exit, RoleExit::Lost | RoleExit::Gone) {
             // Without a frontier, the leases stay until the next one finds that the worker is gone.
-            let _ = timeout(LEAVE_TIMEOUT, backend.leave()).await;
+            if is_complete {
+                let _ = timeout(LEAVE_TIMEOUT, backend.leave()).await;
+            }
             membership.leave().await?;
         }
         Ok(exit)
@@ -191,21 +246,35 @@ fn sync_parts(pipeline: &Arc<PagePipeline>) -> JoinHandle<()> {
     tokio::task::spawn_blocking(move || drop(pipeline.flush_outputs(true)))
 }
 
-/// Sends heartbeats while the worker finishes its requests in flight.
-async fn send_heartbeats_until_done(
-    membership: &mut Membership,
-    liveness: &LivenessGuard,
-    mut is_done: watch::Receiver<bool>,
-) -> Result<(), BackendError> {
-    loop {
-        tokio::select! {
-            biased;
-            _ = is_done.wait_for(|is_done| *is_done) => return Ok(()),
-            () = sleep_until(Instant::now() + membership.heartbeat_interval()) => {}
-        }
-        let sent = Instant::now();
-        if membership.heartbeat().await?.0 {
-            liveness.renew(sent);
+/// A worker that finishes its requests in flight.
+struct WorkerEnd<'a> {
+    backend: &'a RemoteBackend,
+    is_done: watch::Receiver<bool>,
+    /// How long the worker waits for a frontier that does not reply.
+    patience: Duration,
+}
+
+impl WorkerEnd<'_> {
+    /// Sends heartbeats until the worker has finished. Returns false if it could not, because no frontier replies.
+    async fn wait(
+        mut self,
+        membership: &mut Membership,
+        liveness: &LivenessGuard,
+    ) -> Result<bool, BackendError> {
+        loop {
+            if self.backend.unanswered_for().is_some_and(|time| time >= self.patience) {
+                self.backend.close();
+                return Ok(false);
+            }
+            tokio::select! {
+                biased;
+                _ = self.is_done.wait_for(|is_done| *is_done) => return Ok(true),
+                () = sleep_until(Instant::now() + membership.heartbeat_interval()) => {}
+            }
+            let sent = Instant::now();
+            if membership.heartbeat().await?.0 {
+                liveness.renew(sent);
+            }
         }
     }
 }

@@ -234,6 +234,13 @@ impl<S: Storage> LocalState<S> {
         }
     }
 
+    /// Takes back the URLs of a prioritizer that was stopped before it had decided about them.
+    pub(crate) fn restart_prioritizer(&mut self) {
+        let mut taken: Vec<QueuedTask> = self.prioritizing.drain().map(|(_, task)| task).collect();
+        taken.sort_by_key(|task| task.task_id);
+        self.reprioritizing.extend(taken);
+    }
+
     /// Lets the prioritizer decide again about the URLs of these domains, as far as they still wait.
     pub(crate) fn reprioritize(&mut self, domains: &[Domain]) -> Result<usize, BackendError> {
         let mut tasks = self.waiting.take_domains(domains, &mut self.storage)?;

@@ -23,6 +23,7 @@ use super::super::{BackendError, WorkerId};
 use super::HostLimits;
 use super::host_cooldowns::HostCooldowns;
 use super::host_health::HostHealth;
+use super::queue_set::QueueSet;
 use super::storage::{QueuedTask, Storage};
 use crate::domain::Domain;
 use crate::origin::throttle_key;
@@ -73,6 +74,8 @@ pub(super) struct WaitingUrls<Q> {
 enum Timer {
     Host(Arc<str>),
     Domain(Domain),
+    /// A domain does not move any more, if it still has leases.
+    Move(Domain),
 }
 
 /// A URL on its way to a worker.
@@ -186,7 +189,8 @@ impl<Q: Default> WaitingUrls<Q> {
         if let Some(entry) = self.domains.get_mut(&host.domain) {
             if !entry.is_active() {
                 if !entry.is_owned(ttl) {
-                    entry.owner = None;
+                    // It may be in the list of the owner that it had.
+                    (entry.owner, entry.listed) = (None, QueueSet::default());
                 }
                 self.workers.count_domain(entry.owner, 1);
             }
@@ -324,6 +328,7 @@ impl<Q: Default> WaitingUrls<Q> {
                         self.list_domain(&domain, now);
                     }
                 }
+                Timer::Move(domain) => self.cancel_move(&domain, now),
             }
         }
         if self.rebalance_at().is_some_and(|at| at <= now) {

@@ -119,7 +119,8 @@ impl Batch {
             commands.add(&[b"EXPIRE", key.as_bytes(), b"60"]);
         }
         for worker in &self.ended_sessions {
-            commands.add(&[b"DEL", keys.replies(*worker).as_bytes()]);
+            // A stream that is removed could start again with smaller IDs than the worker has read.
+            commands.add(&[b"XTRIM", keys.replies(*worker).as_bytes(), b"MAXLEN", b"0"]);
         }
         for (worker, (session, replies)) in &self.replies {
             let message = encode(&FrontierMessageRef { session: *session, replies });

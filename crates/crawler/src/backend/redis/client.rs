@@ -149,6 +149,18 @@ impl RemoteBackend {
         self.shared.reading.traffic()
     }
 
+    /// For how long the frontier has not replied; `None` if it owes no reply.
+    pub fn unanswered_for(&self) -> Option<Duration> {
+        let exchange = self.shared.exchange();
+        (!exchange.pending.is_empty()).then(|| exchange.last_reply.elapsed())
+    }
+
+    /// Gives up all operations, and sends nothing more. The leases stay until the frontier finds that the worker is gone.
+    pub fn close(&self) {
+        let message = "cannot complete the URLs in flight: no frontier replies";
+        self.shared.fail(BackendError::redis(StorageErrorKind::Io, message));
+    }
+
     /// Returns all leases to the frontier.
     pub async fn leave(&self) -> Result<(), BackendError> {
         self.ask(Request::Leave).await.map(drop)
@@ -255,6 +267,9 @@ impl Shared {
             return Err(failure.clone());
         }
         let (reply, replied) = oneshot::channel();
+        if exchange.pending.is_empty() {
+            exchange.last_reply = Instant::now();
+        }
         exchange.last_request += 1;
         let number = exchange.last_request;
         exchange.pending.insert(number, Pending { request, reply });
@@ -269,6 +284,7 @@ impl Shared {
         exchange.pending.clear();
         drop(exchange);
         self.leased.notify_waiters();
+        self.to_send.notify_one();
     }
 
     fn failure(&self) -> BackendError {
@@ -281,6 +297,9 @@ impl Shared {
         loop {
             self.to_send.notified().await;
             sleep(GATHERING).await;
+            if let Some(failure) = self.exchange().failure.clone() {
+                return failure;
+            }
             while let Some(message) = {
                 let http_requests = self.requests.total();
                 self.exchange().next_message(self.worker, http_requests)
@@ -305,6 +324,9 @@ impl Shared {
                 Err(error) => return error,
             };
             let mut exchange = self.exchange();
+            if let Some(failure) = exchange.failure.clone() {
+                return failure;
+            }
             for (at, message) in read {
                 if let Some(message) = decode::<FrontierMessage>(&message) {
                     let session = exchange.session;

@@ -79,6 +79,11 @@ impl Committer {
     fn take(&self, with_status: bool, is_status_due: bool) -> Result<Option<TakenBatch>, BackendError> {
         self.backend.inspect(|state| {
             state.storage.committed.borrow().clone()?;
+            if self.backend.shared.is_broken() {
+                let message =
+                    "cannot continue: an operation panicked half-way, which is a bug in the crawler";
+                return Err(BackendError::redis(StorageErrorKind::Internal, message));
+            }
             if state.storage.batch.is_empty() && !(with_status && is_status_due) {
                 return Ok(None);
             }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use redis::Value;
+use tokio::task::JoinHandle;
 
 use super::super::{BackendError, WorkerId};
 use super::committer::{CommitEnd, Committer};
@@ -15,6 +16,7 @@ use super::restore;
 use super::server::FrontierServer;
 use super::storage::RedisStorage;
 use crate::backend::local::LocalBackend;
+use crate::backend::local::state::LocalState;
 
 /// Why a frontier process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +75,12 @@ impl FrontierProcess {
                 served = server.run(reading, applied) => served.map(|()| FrontierEnd::Superseded),
             }
         };
-        self.home.run(run).await
+        // If nobody waits for it any more, it ends.
+        let mut running = AbortOnDrop(self.home.host(run));
+        match (&mut running.0).await {
+            Ok(ended) => ended,
+            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        }
     }
 
     /// Whether all messages that were sent so far are applied and durable.
@@ -94,6 +101,15 @@ impl FrontierProcess {
     pub async fn flush(&self) -> Result<(), BackendError> {
         let (_, commit) = self.backend().apply(|_| Ok(()))?;
         commit.wait().await
+    }
+
+    /// Lets a new prioritizer start, with the URLs that an earlier one had taken.
+    pub fn restart_prioritizer(&self) -> Result<(), BackendError> {
+        let restart = |state: &mut LocalState<RedisStorage>| {
+            state.restart_prioritizer();
+            Ok(())
+        };
+        self.backend().apply(restart).map(drop)
     }
 
     /// Sets whether URLs are leased. At first they are.
@@ -118,5 +134,14 @@ impl FrontierProcess {
     /// Ends the session of a dead worker, and requeues its URLs.
     pub fn remove_worker(&self, worker: WorkerId) -> Result<(), BackendError> {
         self.server.remove_worker(worker)
+    }
+}
+
+/// A task that ends when this is dropped.
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }

@@ -219,8 +219,9 @@ impl CrawlControl {
 
     /// Keeps everything of a crawl that is resumed.
     pub async fn unarchive(&self, state: &CrawlState) -> Result<(), BackendError> {
+        // A frontier that was about to archive an earlier run may have been killed.
+        self.keep().await?;
         if state.is_archived {
-            self.keep().await?;
             self.set_phase("resumed", "", state.run, b"").await?;
         }
         Ok(())
@@ -237,6 +238,13 @@ impl CrawlControl {
         call.arg(to).arg(end).arg(run).arg(metadata);
         let state = self.confirmed(call).await?;
         Ok(crawl_state(self.shared.connection.read(state)?))
+    }
+
+    /// Records that the frontier has written its state. If it is missing later, Redis has lost it.
+    pub async fn set_begun(&self) -> Result<(), BackendError> {
+        let mut call = self.member_call("HSET", "crawl");
+        call.arg("begun").arg(1);
+        self.ask(call).await
     }
 
     /// Stores the report of a member, by a name.

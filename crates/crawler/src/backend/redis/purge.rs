@@ -23,7 +23,9 @@ pub(super) async fn purge(connection: &Connection, crawl: &str) -> Result<u64, B
         set.arg(&marker).arg(1).arg("EX").arg(MARKER_TTL.as_secs());
         connection.all(vec![set]).await?;
     }
-    let mut removed = 0;
+    // The frontier and the workers can write nothing more from here on.
+    let first = [keys.of("epoch"), format!("{}members", keys.members), format!("{}crawl", keys.members)];
+    let mut removed = unlink(connection, &first).await?;
     let mut cursors: Vec<_> =
         connection.servers().into_iter().map(|server| (server, "0".to_owned())).collect();
     while !cursors.is_empty() {
@@ -33,16 +35,26 @@ pub(super) async fn purge(connection: &Connection, crawl: &str) -> Result<u64, B
             scan
         });
         let scanned: Vec<(String, Vec<String>)> = connection.each(scans.collect()).await?;
-        // The keys of one command would have to be in one slot of a cluster.
         let found = scanned.iter().flat_map(|(_, keys)| keys).filter(|key| **key != marker);
-        let unlinks = found.map(|key| {
-            let mut unlink = Call::plain("UNLINK");
-            unlink.arg(key);
-            unlink
-        });
-        removed += connection.each::<u64>(unlinks.collect()).await?.into_iter().sum::<u64>();
+        removed += unlink(connection, found).await?;
         let next = cursors.into_iter().zip(scanned).map(|((server, _), (cursor, _))| (server, cursor));
         cursors = next.filter(|(_, cursor)| cursor != "0").collect();
     }
+    // A message of a worker may have come behind the cursor.
+    removed += unlink(connection, [&keys.messages()]).await?;
     Ok(removed)
+}
+
+/// Removes keys, and returns how many there were.
+async fn unlink<'k>(
+    connection: &Connection,
+    keys: impl IntoIterator<Item = &'k String>,
+) -> Result<u64, BackendError> {
+    // The keys of one command would have to be in one slot of a cluster.
+    let unlinks = keys.into_iter().map(|key| {
+        let mut unlink = Call::plain("UNLINK");
+        unlink.arg(key);
+        unlink
+    });
+    Ok(connection.each::<u64>(unlinks.collect()).await?.into_iter().sum())
 }

@@ -55,11 +55,18 @@ pub(super) async fn take_over(shared: &Shared, connection: &Connection) -> Resul
     let (key, default_delay) = (*key, place.delay);
     let hosts = HostLimits { workers_share_throttle: false, ..settings.hosts.clone() };
     let config = BackendConfig { workers: 0, hosts, ..settings.clone() };
+    let rows = Rows { connection, keys };
+    let mut begun = Call::plain("HGET");
+    begun.arg(format!("{}crawl", keys.members)).arg("begun");
+    let is_begun = connection.one::<Option<u8>>(begun).await? == Some(1);
+    // Nothing is written to a Redis that has lost the crawl.
+    if is_begun && rows.get::<Option<Vec<u8>>>("checkpoint").await?.is_none() {
+        return Err(rows.damaged());
+    }
     let mut next_epoch = Call::plain("INCR");
     next_epoch.arg(keys.of("epoch"));
     let epoch = connection.all_confirmed(vec![next_epoch], *replicas, CONFIRM_TIMEOUT).await?.pop();
     let epoch: u64 = connection.read(epoch.unwrap_or_default())?;
-    let rows = Rows { connection, keys };
     let batch: Option<u64> = rows.get("batch").await?;
     let checkpoint = match rows.get::<Option<Vec<u8>>>("checkpoint").await? {
         Some(bytes) => Checkpoint::from_bytes(&bytes).ok_or_else(|| rows.damaged())?,
@@ -117,7 +124,8 @@ impl Rows<'_> {
     fn damaged(&self) -> BackendError {
         let address = self.connection.address();
         let message = format!(
-            "cannot continue the crawl: its data on Redis at {address} is damaged; purge it, and start it again"
+            "cannot continue the crawl: its data on Redis at {address} is lost or damaged; purge what is left of it, then start it \
+             again"
         );
         BackendError::redis(StorageErrorKind::Damaged, message)
     }

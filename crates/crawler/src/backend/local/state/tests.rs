@@ -391,3 +391,30 @@ async fn storage_learns_of_leases_and_reservations() {
     ]);
     assert_eq!(state.storage.recorded, expected);
 }
+
+#[tokio::test(start_paused = true)]
+async fn domain_whose_leases_do_not_end_stays_with_its_owner() {
+    let (mut state, leases) = four_domains_of_the_first_worker(1);
+    assert!(state.lease(SECOND, 4).unwrap().is_empty());
+    state.run_timers();
+    // Two of the domains are about to move.
+    assert!(state.lease(FIRST, 4).unwrap().is_empty());
+    advance(6 * SECOND_OF_TIME).await;
+    state.run_timers();
+    for lease in &leases {
+        state.complete(page(lease)).unwrap();
+    }
+    assert_eq!(state.lease(FIRST, 4).unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn urls_of_a_prioritizer_that_was_stopped_are_prioritized_again() {
+    let mut state = state();
+    let discovered = |url| DiscoveredUrl { url, depth: 0, redirects: 0 };
+    state.admit(&urls_of("a.test", 3).into_iter().map(discovered).collect::<Vec<_>>()).unwrap();
+    assert_eq!(state.take_unprioritized(9).unwrap().len(), 3);
+    assert!(state.take_unprioritized(9).unwrap().is_empty());
+    state.restart_prioritizer();
+    let again = state.take_unprioritized(9).unwrap();
+    assert_eq!(again.iter().map(|url| url.task_id.0).collect::<Vec<_>>(), [1, 2, 3]);
+}

@@ -3,6 +3,7 @@
 //! If each worker has a throttle of its own, domains move from workers that have many to workers that wait for URLs. A
 //! domain changes its owner when none of its URLs is leased: the completions have returned its cooldowns.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
@@ -11,10 +12,16 @@ use tokio::time::Instant;
 use super::super::super::WorkerId;
 use super::super::queue_set::QueueSet;
 use super::super::storage::QueuedTask;
-use super::WaitingUrls;
 use super::domain_entry::DomainEntry;
 use super::workers::WorkerEntry;
+use super::{Timer, WaitingUrls};
 use crate::domain::Domain;
+
+/// How long the leases of a domain that moves may take to end. No URL of the domain is leased meanwhile.
+const MAX_MOVE_TIME: Duration = Duration::from_secs(5);
+
+/// How long no domains move after one could not.
+const REBALANCE_PAUSE: Duration = Duration::from_secs(30);
 
 /// The minimum time between two searches for domains to move: each looks at all domains.
 const REBALANCE_INTERVAL: Duration = Duration::from_secs(1);
@@ -179,7 +186,23 @@ impl<Q: Default> WaitingUrls<Q> {
     fn move_domain(&mut self, domain: &Domain, to: WorkerId) {
         if let Some(entry) = self.domains.get_mut(domain) {
             entry.moving_to = Some(to);
+            if entry.leased > 0 {
+                let at = Instant::now() + MAX_MOVE_TIME;
+                self.timers.push(Reverse((at, Timer::Move(domain.clone()))));
+            }
             self.finish_move(domain);
+        }
+    }
+
+    /// Leaves a domain with its owner if its leases have not ended in time: one slow host must not hold up the others.
+    pub(super) fn cancel_move(&mut self, domain: &Domain, now: Instant) {
+        if let Some(entry) = self.domains.get_mut(domain)
+            && entry.moving_to.take().is_some()
+        {
+            entry.claimed = Some(now);
+            // Other domains of the owner may have slow hosts as well.
+            self.next_rebalance = now + REBALANCE_PAUSE;
+            self.list_domain(domain, now);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::super::super::{BackendError, BudgetDecision, Lease, TaskId, WorkerId};
 use super::super::messages::{
@@ -37,6 +38,8 @@ pub(super) struct Exchange {
     pub(super) reserved: HashMap<TaskId, (u64, BudgetDecision)>,
     pub(super) read: Position,
     pub(super) failure: Option<BackendError>,
+    /// When the frontier last replied, or there was nothing to reply to.
+    pub(super) last_reply: Instant,
 }
 
 pub(super) struct Pending {
@@ -60,6 +63,7 @@ impl Exchange {
             reserved: HashMap::new(),
             read: Position::default(),
             failure: None,
+            last_reply: Instant::now(),
         }
     }
 
@@ -129,6 +133,7 @@ impl Exchange {
             }
             match reply {
                 Reply::To(number, answer) => {
+                    self.last_reply = Instant::now();
                     if let Some(pending) = self.pending.remove(&number) {
                         // The caller may have stopped waiting.
                         let _ = pending.reply.send(answer);

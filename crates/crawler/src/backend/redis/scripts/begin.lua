@@ -2,8 +2,7 @@
 local key, call = KEYS[1] .. 'settings', redis.call
 local is_new, agrees, raised = call('EXISTS', key) == 0, true, {}
 for i = 1, #ARGV, 3 do
-  local name, value, kind = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local stored = call('HGET', key, name)
+  local name, value, kind, stored = ARGV[i], ARGV[i + 1], ARGV[i + 2], call('HGET', key, ARGV[i])
   -- Budgets are compared as texts: Lua's numbers are not exact enough.
   if is_new then call('HSET', key, name, value)
   elseif kind == 'budget' and stored and (#value > #stored or #value == #stored and value > stored) then

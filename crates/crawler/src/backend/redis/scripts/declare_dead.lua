@@ -1,4 +1,3 @@
--- A member is dead, unless it has sent a heartbeat since.
 local member = member_of(ARGV[1])
 if not member or member.token ~= ARGV[2] or heartbeat_of(member) ~= ARGV[3] then return 0 end
 member.dead = true

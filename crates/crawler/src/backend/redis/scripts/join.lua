@@ -12,5 +12,8 @@ if member and member.token ~= token then
     return { member.dead and 'leaving' or 'taken', role, member.location, member.token, member.heartbeat }
   end
 end
+-- Later processes have later times, also if Redis's clock was set back.
+local joined = math.max(now, tonumber(call('HGET', base .. 'crawl', 'joined') or 0) + 1)
+call('HSET', base .. 'crawl', 'joined', ('%.0f'):format(joined))
 write_member(role, { token = token, heartbeat = now, location = location })
-return { 'joined', role, location, token, now }
+return { 'joined', role, location, token, joined }
