@@ -20,7 +20,7 @@ use crate::pipeline::local_run::{run_worker, worker_context};
 use crate::pipeline::{CrawlEnd, Crawler, block_on};
 use crate::stop::StopHandle;
 use crate::worker::Worker;
-use crate::worker::liveness::LivenessGuard;
+use crate::worker::liveness::{HeartbeatTime, LivenessGuard};
 
 /// How long a worker that leaves waits for the frontier to take its leases back.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -196,7 +196,7 @@ impl Crawler {
             if count.is_multiple_of(HEARTBEATS_PER_SYNC) {
                 drop(sync_parts(pipeline));
             }
-            let sent = Instant::now();
+            let sent = HeartbeatTime::now();
             let (is_member, state) = membership.heartbeat().await?;
             if loss.is_final(&state.phase) {
                 (shared.notice)(&loss.message(&state.phase));
@@ -207,7 +207,7 @@ impl Crawler {
                 // time.
                 tokio::select! {
                     () = self.stop.stop_requested() => return Ok(RoleExit::Stopped),
-                    () = sleep_until(sent + membership.heartbeat_interval()) => continue,
+                    () = sleep_until(sent.at + membership.heartbeat_interval()) => continue,
                 }
             }
             let version = *version.get_or_insert(state.version);
@@ -233,7 +233,7 @@ impl Crawler {
                 // A worker that finishes by itself has exhausted a budget. The frontier will notice and end
                 // the crawl.
                 _ = is_done.wait_for(|is_done| *is_done), if !is_finished => {}
-                () = sleep_until(sent + membership.heartbeat_interval()) => {}
+                () = sleep_until(sent.at + membership.heartbeat_interval()) => {}
             }
         }
         Ok(RoleExit::Stopped)
@@ -271,7 +271,7 @@ impl WorkerEnd<'_> {
                 _ = self.is_done.wait_for(|is_done| *is_done) => return Ok(true),
                 () = sleep_until(Instant::now() + membership.heartbeat_interval()) => {}
             }
-            let sent = Instant::now();
+            let sent = HeartbeatTime::now();
             if membership.heartbeat().await?.0 {
                 liveness.renew(sent);
             }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep};
+
+/// How long at most until the permission is checked again.
+const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 /// Permission to send requests, renewed by each acknowledged heartbeat. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -13,11 +16,46 @@ pub struct LivenessGuard(Option<Arc<Renewal>>);
 
 #[derive(Debug)]
 struct Renewal {
-    at: watch::Sender<Instant>,
+    at: watch::Sender<HeartbeatTime>,
     /// How long after a renewal requests may start.
     start_window: Duration,
     /// How long after a renewal requests in flight are aborted.
     abort_after: Duration,
+}
+
+/// When a heartbeat was sent. The time for which the machine is suspended afterwards counts, too.
+#[derive(Debug, Clone, Copy)]
+pub struct HeartbeatTime {
+    /// By a clock that stands still while the machine is suspended.
+    pub at: Instant,
+    /// For how long the machine had been suspended by then.
+    suspended: Duration,
+}
+
+impl HeartbeatTime {
+    /// A heartbeat that is sent now.
+    pub fn now() -> HeartbeatTime {
+        HeartbeatTime { at: Instant::now(), suspended: time_suspended() }
+    }
+
+    fn elapsed(self) -> Duration {
+        self.at.elapsed() + time_suspended().saturating_sub(self.suspended)
+    }
+}
+
+/// For how long the machine has been suspended since it was started.
+#[cfg(target_os = "linux")]
+fn time_suspended() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+    let time = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
+    let awake = time(ClockId::Monotonic);
+    time(ClockId::Boottime).saturating_sub(awake)
+}
+
+/// Not known.
+#[cfg(not(target_os = "linux"))]
+fn time_suspended() -> Duration {
+    Duration::ZERO
 }
 
 impl LivenessGuard {
@@ -32,13 +70,18 @@ impl LivenessGuard {
     pub fn with_timeout(dead_after: Duration) -> LivenessGuard {
         let (start_window, abort_after) = (dead_after * 2 / 3, dead_after * 13 / 15);
         let long_ago = Instant::now().checked_sub(2 * dead_after).unwrap_or_else(Instant::now);
-        LivenessGuard(Some(Arc::new(Renewal { at: watch::Sender::new(long_ago), start_window, abort_after })))
+        let at = watch::Sender::new(HeartbeatTime { at: long_ago, ..HeartbeatTime::now() });
+        LivenessGuard(Some(Arc::new(Renewal { at, start_window, abort_after })))
     }
 
     /// Renews it as of `sent`, when the heartbeat that was acknowledged now was sent.
-    pub fn renew(&self, sent: Instant) {
+    pub fn renew(&self, sent: HeartbeatTime) {
         if let Some(renewal) = &self.0 {
-            renewal.at.send_modify(|at| *at = sent.max(*at));
+            renewal.at.send_modify(|last| {
+                if sent.at >= last.at {
+                    *last = sent;
+                }
+            });
         }
     }
 
@@ -58,11 +101,12 @@ impl LivenessGuard {
     pub async fn expired(&self) {
         let Some(renewal) = &self.0 else { return std::future::pending().await };
         loop {
-            let deadline = *renewal.at.borrow() + renewal.abort_after;
-            if deadline <= Instant::now() {
+            let left = renewal.abort_after.saturating_sub(renewal.at.borrow().elapsed());
+            if left.is_zero() {
                 return;
             }
-            sleep_until(deadline).await;
+            // A machine that was suspended is noticed soon.
+            sleep(left.min(MAX_SLEEP)).await;
         }
     }
 }
@@ -76,7 +120,7 @@ mod tests {
     async fn requests_start_for_ten_seconds_after_a_renewal_and_are_aborted_before_a_takeover() {
         let guard = LivenessGuard::with_timeout(Duration::from_secs(15));
         assert!(!guard.is_current());
-        guard.renew(Instant::now());
+        guard.renew(HeartbeatTime::now());
         guard.renewed().await;
         advance(Duration::from_millis(9_990)).await;
         assert!(guard.is_current());
@@ -91,11 +135,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn renewals_keep_requests_in_flight_from_being_aborted() {
         let guard = LivenessGuard::with_timeout(Duration::from_secs(15));
-        guard.renew(Instant::now());
+        guard.renew(HeartbeatTime::now());
         let renewing = guard.clone();
         tokio::spawn(async move {
             loop {
-                renewing.renew(Instant::now());
+                renewing.renew(HeartbeatTime::now());
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         });

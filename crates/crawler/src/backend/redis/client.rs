@@ -152,7 +152,7 @@ impl RemoteBackend {
     /// For how long the frontier has not replied; `None` if it owes no reply.
     pub fn unanswered_for(&self) -> Option<Duration> {
         let exchange = self.shared.exchange();
-        (!exchange.pending.is_empty()).then(|| exchange.last_reply.elapsed())
+        exchange.is_waiting().then(|| exchange.last_reply.elapsed())
     }
 
     /// Gives up all operations, and sends nothing more. The leases stay until the frontier finds that the worker is gone.
@@ -267,7 +267,7 @@ impl Shared {
             return Err(failure.clone());
         }
         let (reply, replied) = oneshot::channel();
-        if exchange.pending.is_empty() {
+        if !exchange.is_waiting() {
             exchange.last_reply = Instant::now();
         }
         exchange.last_request += 1;

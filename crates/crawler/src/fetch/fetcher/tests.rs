@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::fetch::http::BodyPolicy;
+use crate::worker::liveness::HeartbeatTime;
 
 const RETRY_PAUSE: Duration = Duration::from_millis(2);
 
@@ -218,13 +219,13 @@ async fn request_of_a_worker_without_heartbeats_ends_before_the_next_one_starts(
     let liveness = LivenessGuard::with_timeout(Duration::from_millis(600));
     let config = FetchConfig { obey_robots: false, timeout: Duration::from_secs(30), ..config() };
     let fetcher = fetcher(&url, config).with_liveness(liveness.clone());
-    liveness.renew(Instant::now());
+    liveness.renew(HeartbeatTime::now());
     let fetch = tokio::spawn(async move { fetcher.fetch(&url, &BodyPolicy::page(1_000)).await });
     assert_eq!(events.recv().await, Some("request"));
     assert_eq!(events.recv().await, Some("end"));
     let next = tokio::time::timeout(Duration::from_millis(200), events.recv()).await;
     assert!(next.is_err(), "{next:?} without a heartbeat");
-    liveness.renew(Instant::now());
+    liveness.renew(HeartbeatTime::now());
     assert_eq!(events.recv().await, Some("request"));
     fetch.abort();
     assert_eq!(events.recv().await, Some("end"));

@@ -107,6 +107,11 @@ impl Exchange {
         Some(message)
     }
 
+    /// Whether somebody waits for a reply.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.pending.values().any(|pending| !pending.reply.is_closed())
+    }
+
     /// Sends everything again that has no reply.
     pub(super) fn send_again(&mut self) {
         self.first_unsent = 1;
@@ -127,6 +132,9 @@ impl Exchange {
     }
 
     pub(super) fn apply(&mut self, message: FrontierMessage, http_requests: u64) {
+        // Nobody waits any more for those that a frontier of the past did not reply to.
+        let first_unsent = self.first_unsent;
+        self.pending.retain(|number, pending| *number >= first_unsent || !pending.reply.is_closed());
         for reply in message.replies {
             if message.session != self.session {
                 return;
