@@ -134,10 +134,11 @@ impl Batch {
             let position = position.to_string();
             let key = keys.messages();
             commands.add(&[b"XTRIM", key.as_bytes(), b"MINID", position.as_bytes()]);
-            commands.add(&[b"SET", keys.of("applied").as_bytes(), position.as_bytes()]);
+            commands.add(&[b"SET", keys.of("applied").as_bytes(), position.as_bytes(), b"KEEPTTL"]);
         }
-        commands.add(&[b"SET", keys.of("checkpoint").as_bytes(), checkpoint]);
-        commands.add(&[b"SET", keys.of("sessions").as_bytes(), sessions]);
+        // The last batch may come after the frontier has let a crawl expire that has ended.
+        commands.add(&[b"SET", keys.of("checkpoint").as_bytes(), checkpoint, b"KEEPTTL"]);
+        commands.add(&[b"SET", keys.of("sessions").as_bytes(), sessions, b"KEEPTTL"]);
         commands
     }
 }

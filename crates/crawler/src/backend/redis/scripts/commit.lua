@@ -4,7 +4,7 @@ if call('GET', base .. 'epoch') ~= ARGV[1] then return 'superseded' end
 local written = call('GET', base .. 'batch') or '0'
 if written == ARGV[2] then return 'written' end
 if written ~= ARGV[3] then return 'lost' end
-call('SET', base .. 'batch', ARGV[2])
+call('SET', base .. 'batch', ARGV[2], 'KEEPTTL')
 while last < #ARGV do
   local first = last + 2
   last = last + 1 + ARGV[last + 1]
