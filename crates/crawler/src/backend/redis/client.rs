@@ -3,6 +3,7 @@
 //! What is sent at one moment is one message. After each new connection to Redis, everything that has no reply is sent
 //! again, because Redis may have lost it.
 
+mod bodies;
 mod exchange;
 mod sent_links;
 
@@ -14,6 +15,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+pub(super) use self::bodies::load_body;
 use self::exchange::{Exchange, Pending};
 use self::sent_links::SentLinks;
 use super::super::{
@@ -26,18 +28,15 @@ use super::control::Shared as CrawlShared;
 use super::home::Home;
 use super::keys::CrawlKeys;
 use super::messages::{
-    Answer, BorderPage, CompletedLease, FrontierMessage, LeaseRef, NewContent, Position, Request, Session,
+    Answer, CompletedLease, FrontierMessage, LeaseRef, NewContent, Position, Request, Session,
     TransferredDomain, decode, encode,
 };
 use super::stream::read_stream;
-use crate::backend::local::storage::Body;
-use crate::backend::local::{BackendConfig, compress, decompress, secret};
+use crate::backend::local::{BackendConfig, compress, secret};
 use crate::error::StorageErrorKind;
 use crate::fetch::http::AddressKinds;
 use crate::prioritizer::Priority;
-use crate::similarity::{
-    ContentType, ExactComparison, Fingerprint, HashKey, PageBody, ShingleCache, ShingleSet,
-};
+use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, ShingleCache};
 use crate::stats::{BodyBytes, RequestCounter};
 
 /// How long requests wait for others, so that they share a message.
@@ -49,18 +48,8 @@ const MAX_MESSAGES: usize = 100;
 /// How long a request waits for the frontier to say that the budget allows it.
 const MAX_BUDGET_WAIT: Duration = Duration::from_millis(700);
 
-/// How long a worker waits for the body of a page that another one stores.
-const BODY_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// How often it checks.
-const BODY_POLL_INTERVAL: Duration = Duration::from_millis(5);
-
 /// How long a robots.txt of another domain is stored.
 const ROBOTS_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// The first byte of a stored body.
-const PLAIN: u8 = 0;
-const COMPRESSED: u8 = 1;
 
 /// The backend of one worker.
 pub struct RemoteBackend {
@@ -179,74 +168,6 @@ impl RemoteBackend {
         future: impl Future<Output = Result<T, BackendError>> + Send + 'static,
     ) -> Result<T, BackendError> {
         self.home.run(future).await
-    }
-
-    /// Loads a stored body.
-    async fn body(&self, id: u64) -> Result<Option<Vec<u8>>, BackendError> {
-        let shared = Arc::clone(&self.shared);
-        self.run(async move { load_body(&shared.connection, &shared.keys, id).await }).await
-    }
-
-    /// Loads the body of a page that is stored. The worker that stores it may not have done so yet.
-    async fn body_of_stored_page(&self, id: u64) -> Result<Option<Vec<u8>>, BackendError> {
-        let deadline = Instant::now() + BODY_TIMEOUT;
-        loop {
-            match self.body(id).await? {
-                None if self.config.keep_content && Instant::now() < deadline => {
-                    sleep(BODY_POLL_INTERVAL).await
-                }
-                body => return Ok(body),
-            }
-        }
-    }
-
-    async fn store_body(&self, id: u64, body: &Body) -> Result<(), BackendError> {
-        let kind = if matches!(body, Body::Compressed(_)) { COMPRESSED } else { PLAIN };
-        let mut set = Call::plain("SET");
-        set.arg(self.shared.keys.body(id)).arg([&[kind], body.bytes()].concat());
-        set.arg("PX").arg(u64::try_from(self.config.ttl.as_millis()).unwrap_or(u64::MAX));
-        let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.connection.all(vec![set]).await.map(drop) }).await
-    }
-
-    /// Compares a page with border cases, up to the first near-duplicate. Adds the verdicts.
-    async fn compare(
-        &self,
-        comparison: &ExactComparison<'_>,
-        border_pages: Vec<BorderPage>,
-        verdicts: &mut Vec<(u64, bool)>,
-    ) -> Result<(), BackendError> {
-        for border_page in border_pages {
-            let shingles = self.shingles_of(comparison, &border_page).await?;
-            let is_near_duplicate = match (self.config.similarity, shingles) {
-                (Some(threshold), Some(shingles)) => comparison.is_near_duplicate(&shingles, threshold),
-                _ => border_page.is_similar,
-            };
-            verdicts.push((border_page.id, is_near_duplicate));
-            if is_near_duplicate {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// The shingles of a stored page; `None` if its body is not stored.
-    async fn shingles_of(
-        &self,
-        comparison: &ExactComparison<'_>,
-        page: &BorderPage,
-    ) -> Result<Option<Arc<ShingleSet>>, BackendError> {
-        if let Some(shingles) = self.shingles.get(page.id) {
-            return Ok(Some(shingles));
-        }
-        let body = self.body_of_stored_page(page.id).await?;
-        let (Some(content_type), Some(body)) = (ContentType::from_bytes(&page.content_type), body) else {
-            return Ok(None);
-        };
-        let shingles = comparison.shingles_of(&PageBody { url: &page.url, content_type, body: &body });
-        let shingles = Arc::new(shingles);
-        self.shingles.add(page.id, Arc::clone(&shingles));
-        Ok(Some(shingles))
     }
 }
 
@@ -374,27 +295,11 @@ impl Shared {
     }
 }
 
-/// Loads the body of a page, by the ID of its URL.
-pub(super) async fn load_body(
-    connection: &Connection,
-    keys: &CrawlKeys,
-    id: u64,
-) -> Result<Option<Vec<u8>>, BackendError> {
-    let mut get = Call::plain("GET");
-    get.arg(keys.body(id));
-    let body: Option<Vec<u8>> = connection.one(get).await?;
-    let body = match body.as_deref().and_then(<[u8]>::split_first) {
-        Some((&PLAIN, bytes)) => Body::Plain(bytes.into()),
-        Some((&COMPRESSED, bytes)) => Body::Compressed(bytes.into()),
-        _ => return Ok(None),
-    };
-    decompress(body).map(Some).map_err(BackendError::Redis)
-}
-
 /// The reply does not fit the request.
 fn unexpected(answer: &Answer) -> BackendError {
     let message = format!(
-        "the frontier replied what nobody expected: {answer:?}; do all processes have the same version?"
+        "cannot use a reply of the frontier, which does not fit the request: {answer:?}; run the same version of crawler in \
+         all processes"
     );
     BackendError::redis(StorageErrorKind::Unsupported, message)
 }
