@@ -26,8 +26,8 @@ const FIRST_PAGE_BYTES: u64 = 64 * 1024;
 /// The newest page has a weight of 1/16 in the average.
 const SMOOTHING: u64 = 16;
 
-/// If fewer pages are left, leases do not reserve before their requests can be sent.
-const AMPLE_PAGES: u64 = 2_000;
+/// A lease reserves long before its request is sent only if this many times what is reserved then is left.
+const AMPLE_FACTOR: u64 = 4;
 
 /// A response that needs more bytes reserves at least this part of what it has read, so that a large one asks seldom.
 const GROWTH: u64 = 4;
@@ -318,7 +318,8 @@ impl Budgets {
     /// Whether so much is left that a lease can reserve long before its request is sent, and hold up no other.
     pub(crate) fn is_ample(&self) -> bool {
         let pages = self.max_pages.saturating_sub(self.pages + self.pages_reserved);
-        pages > AMPLE_PAGES && self.available() / self.page_bytes.max(MIN_BYTES) > AMPLE_PAGES
+        let needed = AMPLE_FACTOR * (self.pages_reserved + 1);
+        pages >= needed && self.available() / self.page_bytes.max(MIN_BYTES) >= needed
     }
 
     /// Restores what earlier processes of the crawl used.

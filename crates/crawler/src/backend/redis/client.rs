@@ -281,18 +281,6 @@ impl Shared {
         let count = max.min(exchange.leases.len());
         Ok(exchange.leases.drain(..count).collect())
     }
-
-    /// Tells the frontier how many more leases the worker accepts.
-    fn accept_leases(&self, more: usize) {
-        let mut exchange = self.exchange();
-        let max_leases = exchange.leases_received.saturating_add(more as u64);
-        if max_leases != exchange.max_leases {
-            exchange.is_limit_unsent |= max_leases > exchange.max_leases;
-            exchange.max_leases = max_leases;
-            drop(exchange);
-            self.to_send.notify_one();
-        }
-    }
 }
 
 /// The reply does not fit the request.
@@ -335,7 +323,9 @@ impl Backend for RemoteBackend {
             if !leases.is_empty() {
                 return Ok(leases);
             }
-            self.shared.accept_leases(max);
+            if self.shared.exchange().accept_leases(max) {
+                self.shared.to_send.notify_one();
+            }
             if wait.is_zero() {
                 self.ask(Request::Sync).await?;
                 return self.shared.take_leases(max);

@@ -29,9 +29,12 @@ pub(super) struct Exchange {
     pub(super) first_unsent: u64,
     /// HTTP requests that the worker has sent in earlier sessions.
     pub(super) earlier_requests: u64,
-    pub(super) max_leases: u64,
-    /// Whether the frontier does not know `max_leases` yet.
-    pub(super) is_limit_unsent: bool,
+    /// How many leases the worker accepts, counted from the start of the session.
+    max_leases: u64,
+    /// The number that the frontier knows.
+    sent_max_leases: u64,
+    /// Whether the next message is sent even if it has no requests.
+    is_message_due: bool,
     pub(super) leases_received: u64,
     pub(super) leases: VecDeque<Lease>,
     /// What the frontier has reserved for first requests.
@@ -57,7 +60,8 @@ impl Exchange {
             first_unsent: 1,
             earlier_requests: 0,
             max_leases: 0,
-            is_limit_unsent: true,
+            sent_max_leases: 0,
+            is_message_due: true,
             leases_received: 0,
             leases: VecDeque::new(),
             reserved: HashMap::new(),
@@ -81,7 +85,7 @@ impl Exchange {
             requests.push((&pending.request[..]).into());
             last = Some(*number);
         }
-        if requests.is_empty() && !self.is_limit_unsent {
+        if requests.is_empty() && !self.is_message_due {
             return None;
         }
         self.number += 1;
@@ -103,8 +107,18 @@ impl Exchange {
         if let Some(last) = last {
             self.first_unsent = last + 1;
         }
-        self.is_limit_unsent = false;
+        (self.sent_max_leases, self.is_message_due) = (self.max_leases, false);
         Some(message)
+    }
+
+    /// The worker accepts this many more leases. The frontier learns it with the next request, or with a message of its own
+    /// when it knows of less than half of them. Returns whether that message is due.
+    pub(super) fn accept_leases(&mut self, more: usize) -> bool {
+        let more = more as u64;
+        self.max_leases = self.leases_received.saturating_add(more);
+        let known = self.sent_max_leases.saturating_sub(self.leases_received);
+        self.is_message_due |= known < more.div_ceil(2);
+        self.is_message_due
     }
 
     /// Whether somebody waits for a reply.
@@ -115,7 +129,7 @@ impl Exchange {
     /// Sends everything again that has no reply.
     pub(super) fn send_again(&mut self) {
         self.first_unsent = 1;
-        self.is_limit_unsent = true;
+        self.is_message_due = true;
     }
 
     /// Starts a new session: the leases of the old one have ended, and its requests get new numbers.
@@ -161,5 +175,27 @@ impl Exchange {
                 Reply::Restart => self.restart(http_requests),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn limit_of_leases_has_a_message_of_its_own_only_if_the_frontier_knows_of_less_than_half() {
+        let session = Session { joined_at: 1, restarts: 0, random: 0 };
+        let mut exchange = Exchange::new(session);
+        exchange.accept_leases(10);
+        assert!(exchange.next_message(WorkerId(0), 0).is_some(), "the first message starts the session");
+        for received in 1..=5 {
+            exchange.leases_received = received;
+            assert!(!exchange.accept_leases(10), "{received} received");
+            assert!(exchange.next_message(WorkerId(0), 0).is_none());
+        }
+        exchange.leases_received = 6;
+        assert!(exchange.accept_leases(10));
+        assert!(exchange.next_message(WorkerId(0), 0).is_some());
+        assert!(!exchange.accept_leases(10));
     }
 }
