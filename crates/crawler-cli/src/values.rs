@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crawler::internal::backend::local::UNLIMITED_TTL;
-use crawler::internal::config::DnsOverride;
 use crawler::internal::html::{self, BadLink};
 use crawler::internal::modules::registry;
 use crawler::internal::scope::Scope;
@@ -216,21 +215,19 @@ pub fn module(text: &str) -> Result<String, String> {
 }
 
 /// `HOST=ADDR`; the host can be `*.name` or `*`. The host is normalised as in URLs, because it is compared with theirs.
-pub fn resolve(text: &str) -> Result<DnsOverride, String> {
+pub fn resolve(text: &str) -> Result<(String, IpAddr), String> {
     let error = || "must be HOST=ADDRESS, like example.org=127.0.0.1 or *.example.org=::1".to_owned();
     let (host, address) = text.split_once('=').ok_or_else(error)?;
     let address = address.trim_start_matches('[').trim_end_matches(']');
     let address: IpAddr = address.parse().map_err(|_| error())?;
     if host == "*" {
-        return Ok(DnsOverride { host: host.into(), address });
+        return Ok((host.into(), address));
     }
     let (wildcard, name) = host.strip_prefix("*.").map_or(("", host), |name| ("*.", name));
     match Host::parse(name.trim_end_matches('.')) {
-        Ok(Host::Domain(name)) if !name.contains('*') => {
-            Ok(DnsOverride { host: format!("{wildcard}{name}"), address })
-        }
+        Ok(Host::Domain(name)) if !name.contains('*') => Ok((format!("{wildcard}{name}"), address)),
         Ok(literal @ (Host::Ipv4(_) | Host::Ipv6(_))) if wildcard.is_empty() => {
-            Ok(DnsOverride { host: literal.to_string(), address })
+            Ok((literal.to_string(), address))
         }
         _ => Err(error()),
     }
@@ -401,8 +398,8 @@ mod tests {
 
     #[test]
     fn resolve_takes_a_host_and_an_address() {
-        assert_eq!(resolve("a.test=127.0.0.1").unwrap().host, "a.test");
-        assert_eq!(resolve("*.test=[::1]").unwrap().address, IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]));
+        assert_eq!(resolve("a.test=127.0.0.1").unwrap().0, "a.test");
+        assert_eq!(resolve("*.test=[::1]").unwrap().1, IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]));
         assert!(resolve("*=127.0.0.1").is_ok());
         for bad in [
             "",
@@ -433,7 +430,7 @@ mod tests {
             ("10.1", "10.0.0.1"),
             ("[0::1]", "[::1]"),
         ] {
-            assert_eq!(resolve(&format!("{host}=127.0.0.1")).unwrap().host, normalised);
+            assert_eq!(resolve(&format!("{host}=127.0.0.1")).unwrap().0, normalised);
         }
     }
 

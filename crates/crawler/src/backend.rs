@@ -338,6 +338,7 @@ pub struct Snapshot {
     pub stored_bytes: u64,
     /// The counters of the prioritizer's service, if it uses one.
     #[serde(default)]
+    #[doc(hidden)]
     pub prioritizer_service: Option<ServiceStats>,
 }
 

@@ -181,7 +181,7 @@ impl ClassicCrawl {
         let seed = strip_query.strip(self.seed.as_str()).into_owned();
         let seeds = [self.seed_with_credentials];
         let requests = self.requests;
-        let product_token = self.config.obey_robots.then(|| self.config.product_token().to_owned());
+        let product_token = self.config.requests.obey_robots.then(|| self.config.product_token().to_owned());
         let fetcher = Fetcher::new(self.config, &seeds, throttle, self.stop.clone())?;
         let fetcher = fetcher.with_request_counter(requests.clone()).with_robots_waits(self.robots_waits);
         let fetcher = Arc::new(fetcher);

@@ -1,6 +1,5 @@
 //! How pages are fetched: the settings that all modes share, and their setters.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use url::Url;
 
 use crate::error::Error;
 use crate::fetch::robots::rules::product_token;
+use crate::request_settings::RequestSettings;
 use crate::strip_query::StripQuery;
 
 /// The largest Crawl-delay that is obeyed. A longer one would let a site stall a crawl for days.
@@ -40,11 +40,8 @@ pub struct FetchConfig {
     pub user_agent: String,
     /// Headers that are sent to the origins of the seeds, and to no other.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Fetch robots.txt and obey it, and the robots directives of pages.
-    pub obey_robots: bool,
-    /// The name by which robots.txt and the robots directives of pages address the crawler, if it is not the product
-    /// token of `user_agent`.
-    pub robots_token: Option<String>,
+    /// The settings that are rarely changed.
+    pub requests: RequestSettings,
     /// The pause after the first failed request of a robots.txt. It doubles with each further failure.
     pub robots_retry_pause: Duration,
     /// How long after the first failed request of a robots.txt the URLs of its host wait for it.
@@ -68,8 +65,6 @@ pub struct FetchConfig {
     /// The maximum number of idle connections that each worker keeps open. A connection is reused if no more than
     /// this many other hosts were fetched from in the meantime. Each takes a file descriptor and about 30 KB.
     pub max_idle_connections: usize,
-    /// The timeout for DNS lookup, TCP connect and TLS handshake.
-    pub connect_timeout: Duration,
     /// The timeout for a whole request.
     pub timeout: Duration,
     /// How long a crawl waits while this machine's network is down.
@@ -78,14 +73,8 @@ pub struct FetchConfig {
     pub max_page_bytes: usize,
     /// What happens to a larger page.
     pub oversize: Oversize,
-    /// Addresses that are used instead of DNS.
-    pub dns_overrides: Vec<DnsOverride>,
     /// A file of lines `HOST=ADDRESS` that is read at each lookup, for tests of names whose address changes.
     pub dns_file: Option<PathBuf>,
-    /// Certificates that are trusted in addition to the well-known roots.
-    pub extra_roots: Certificates,
-    /// Let links and redirects lead to private and other non-public addresses.
-    pub allow_private: bool,
     /// Query parameters that are removed from all URLs.
     pub strip_query: StripQuery,
 }
@@ -95,8 +84,7 @@ impl Default for FetchConfig {
         FetchConfig {
             user_agent: user_agent(None),
             headers: Vec::new(),
-            obey_robots: true,
-            robots_token: None,
+            requests: RequestSettings::default(),
             robots_retry_pause: Duration::from_secs(1),
             // One longest Retry-After, and the requests before and after it.
             robots_max_wait: MAX_RETRY_AFTER + Duration::from_secs(30),
@@ -108,15 +96,11 @@ impl Default for FetchConfig {
             max_per_host: 1,
             max_idle_connections: 256,
             adaptive_delay: false,
-            connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(10),
             network_timeout: Duration::from_secs(10 * 60),
             max_page_bytes: 500_000,
             oversize: Oversize::Drop,
-            dns_overrides: Vec::new(),
             dns_file: None,
-            extra_roots: Vec::new(),
-            allow_private: false,
             strip_query: StripQuery::default(),
         }
     }
@@ -125,7 +109,7 @@ impl Default for FetchConfig {
 impl FetchConfig {
     /// The name by which robots.txt and the robots directives of pages address the crawler; empty if it has none.
     pub fn product_token(&self) -> &str {
-        match &self.robots_token {
+        match &self.requests.robots_token {
             Some(token) => token,
             None => {
                 let token = product_token(self.user_agent.as_bytes());
@@ -146,13 +130,13 @@ impl FetchConfig {
             ("concurrency_per_host", self.max_per_host == 0),
             ("max_page_bytes", self.max_page_bytes == 0),
             ("timeout", self.timeout.is_zero()),
-            ("connect_timeout", self.connect_timeout.is_zero()),
+            ("connect_timeout", self.requests.connect_timeout.is_zero()),
         ])
     }
 
     /// Checks that the name in `robots_token` is one, and that servers see it.
     pub fn check_robots_token(&self) -> Result<(), Error> {
-        let Some(token) = &self.robots_token else { return Ok(()) };
+        let Some(token) = &self.requests.robots_token else { return Ok(()) };
         let invalid =
             |what: &str| Err(Error::InvalidSetting(format!("cannot use robots token {token:?}: {what}")));
         if token.is_empty() || !token.is_ascii() || product_token(token.as_bytes()).len() < token.len() {
@@ -205,34 +189,6 @@ macro_rules! fetch_setters {
             self
         }
 
-        /// Sets the timeout for DNS lookup, TCP connect and TLS handshake; 5 seconds by default.
-        pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-            self.config.connect_timeout = timeout;
-            self
-        }
-
-        /// Sets the name by which robots.txt, `X-Robots-Tag` headers and `meta` elements address the crawler. By default
-        /// it is the product token of the User-Agent: `mybot` of `mybot/1.0 (+https://example.org/bot)`. The User-Agent
-        /// must contain the name, so that site owners can find it in their logs.
-        pub fn robots_token(mut self, token: impl Into<String>) -> Self {
-            self.config.robots_token = Some(token.into());
-            self
-        }
-
-        /// Sets whether robots.txt is fetched and obeyed, and `nofollow` on pages is obeyed; true by default. Only turn it
-        /// off for sites that you own.
-        pub fn obey_robots(mut self, obey: bool) -> Self {
-            self.config.obey_robots = obey;
-            self
-        }
-
-        /// Sets whether links and redirects may lead to private, loopback and other non-public addresses; false by
-        /// default. The origins of the seeds may have addresses of the kind that they have at their first lookup.
-        pub fn allow_private(mut self, allow: bool) -> Self {
-            self.config.allow_private = allow;
-            self
-        }
-
         /// Removes query parameters whose names match a pattern from all URLs, before URLs are compared and fetched. In
         /// the pattern, `*` stands for any characters and `?` for any one; `tracking` stands for `utm_*`, `gclid`,
         /// `fbclid` and other parameters that do not change the page. Call it again for more patterns; by default, no
@@ -242,17 +198,10 @@ macro_rules! fetch_setters {
             Ok(self)
         }
 
-        /// Uses this address for a host instead of DNS. The host is a name, `*.name` for all its subdomains, or `*`
-        /// for all hosts.
-        pub fn dns_override(mut self, host: impl Into<String>, address: std::net::IpAddr) -> Self {
-            self.config.dns_overrides.push(crate::config::DnsOverride { host: host.into(), address });
+        /// Sets how requests are sent: what is rarely changed.
+        pub fn requests(mut self, requests: crate::request_settings::RequestSettings) -> Self {
+            self.config.requests = requests;
             self
-        }
-
-        /// Trusts the certificates of a PEM file in addition to the well-known roots.
-        pub fn trust_certificates(mut self, pem: &[u8]) -> Result<Self, Error> {
-            self.config.extra_roots.extend(crate::config::certificates(pem)?);
-            Ok(self)
         }
     };
 }
@@ -313,42 +262,9 @@ pub fn certificates(pem: &[u8]) -> Result<Certificates, Error> {
     Ok(certificates)
 }
 
-/// An address that is used instead of DNS for some hosts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DnsOverride {
-    /// A host name, `*.name` for all its subdomains, or `*` for all hosts.
-    pub host: String,
-    /// The address of these hosts.
-    pub address: IpAddr,
-}
-
-impl DnsOverride {
-    /// Whether this override applies to the host.
-    pub fn matches(&self, host: &str) -> bool {
-        match self.host.strip_prefix('*') {
-            Some("") => true,
-            Some(suffix) => {
-                host.len() > suffix.len()
-                    && host.is_char_boundary(host.len() - suffix.len())
-                    && host[host.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
-            }
-            None => self.host.eq_ignore_ascii_case(host),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_wildcard_matches_subdomains_but_not_the_name_itself() {
-        let wildcard = DnsOverride { host: "*.name".into(), address: [127, 0, 0, 1].into() };
-        assert!(wildcard.matches("a.name") && wildcard.matches("B.A.NAME"));
-        assert!(!wildcard.matches("name") && !wildcard.matches("aname") && !wildcard.matches(".name.org"));
-        assert!(DnsOverride { host: "*".into(), ..wildcard.clone() }.matches("anything"));
-        assert!(DnsOverride { host: "Name".into(), ..wildcard }.matches("name"));
-    }
 
     #[test]
     fn the_user_agent_contains_the_contact() {
@@ -361,7 +277,10 @@ mod tests {
     fn robots_txt_is_matched_against_a_name_that_is_sent() {
         let config = |user_agent: &str, token: Option<&str>| FetchConfig {
             user_agent: user_agent.into(),
-            robots_token: token.map(str::to_owned),
+            requests: RequestSettings {
+                robots_token: token.map(str::to_owned),
+                ..RequestSettings::default()
+            },
             ..FetchConfig::default()
         };
         assert_eq!(FetchConfig::default().product_token(), "crawler");

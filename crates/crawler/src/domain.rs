@@ -30,6 +30,7 @@ impl Domain {
     ///   must have one owner.
     ///
     /// A name with an empty label, which DNS does not allow, is its own domain.
+    #[doc(hidden)]
     pub fn from_url(url: &Url) -> Domain {
         match url.host() {
             Some(url::Host::Domain(name)) if name.split('.').any(str::is_empty) => Domain(name.into()),
@@ -41,6 +42,7 @@ impl Domain {
     }
 
     /// The domain of a URL as text. A text that is not a URL is its own domain.
+    #[doc(hidden)]
     #[doc(hidden)]
     pub fn from_url_str(url: &str) -> Domain {
         if let Some(domain) = Domain::from_plain_name(throttle_key(url)) {

@@ -85,6 +85,8 @@ mod pipeline;
 #[cfg(feature = "net")]
 mod prioritizer;
 #[cfg(feature = "net")]
+mod request_settings;
+#[cfg(feature = "net")]
 mod scope;
 #[cfg(feature = "net")]
 mod similarity;
@@ -103,8 +105,6 @@ mod url_list;
 #[cfg(feature = "net")]
 mod worker;
 
-#[cfg(feature = "net")]
-pub use backend::durable::{StateReader, UrlHistory, UrlStatus};
 #[cfg(feature = "net")]
 pub use backend::{Budget, Snapshot};
 pub use callbacks::{CallbackCrawl, CallbackReport, LinkRule, StartError, crawl};
@@ -133,9 +133,9 @@ pub use page::Page;
 #[cfg(feature = "net")]
 pub use pipeline::{CrawlEnd, CrawlReport, Crawler, PageStream, ResumeStatus};
 #[cfg(feature = "net")]
-pub use prioritizer::{
-    Candidate, DepthPopularity, Priorities, Prioritizer, Priority, ServiceStats, SourceLink,
-};
+pub use prioritizer::{Candidate, DepthPopularity, Priorities, Prioritizer, Priority, SourceLink};
+#[cfg(feature = "net")]
+pub use request_settings::{Politeness, RequestSettings};
 #[cfg(feature = "net")]
 pub use scope::{RejectReason, Scope};
 #[cfg(feature = "net")]

@@ -40,7 +40,7 @@ pub struct Page {
 
 impl Page {
     /// The Content-Type header.
-    pub fn content_type(&self) -> Option<Cow<'_, str>> {
+    pub(crate) fn content_type(&self) -> Option<Cow<'_, str>> {
         self.header("content-type")
     }
 

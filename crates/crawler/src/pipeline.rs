@@ -34,6 +34,7 @@ use crate::modules::page_pipeline::{OutcomeCallback, PagePipeline};
 use crate::modules::{Module, Output, OutputSpec, Target, registry};
 use crate::outcome::Outcome;
 use crate::prioritizer::{DepthPopularity, Prioritizer, PriorityQueues};
+use crate::request_settings::Politeness;
 use crate::scope::Scope;
 use crate::similarity::Threshold;
 use crate::stop::StopHandle;
@@ -124,7 +125,6 @@ impl Crawler {
         let config = FetchConfig {
             concurrency: CONCURRENCY,
             max_silent: usize::MAX,
-            adaptive_delay: true,
             oversize: Oversize::Truncate,
             ..FetchConfig::default()
         };
@@ -145,7 +145,7 @@ impl Crawler {
             max_pages_per_site: u64::MAX,
             hosts: HostLimits::default(),
         };
-        Ok(Crawler {
+        let crawler = Crawler {
             seeds,
             config,
             site_delay: None,
@@ -165,7 +165,8 @@ impl Crawler {
             on_progress: Box::new(|_| {}),
             robots_waits: RobotsWaits::default(),
             stop: StopHandle::new(),
-        })
+        };
+        Ok(crawler.politeness(Politeness::default()))
     }
 
     fetch_setters!();
@@ -173,13 +174,6 @@ impl Crawler {
     /// Sets the maximum number of requests in flight of each worker; 64 by default.
     pub fn concurrency(mut self, requests: usize) -> Crawler {
         self.config.concurrency = requests;
-        self
-    }
-
-    /// Sets the maximum number of requests in flight to one host; 1 by default. With 1, the delay runs from the end of a
-    /// response to the next request; with more, from request to request.
-    pub fn concurrency_per_host(mut self, requests: usize) -> Crawler {
-        self.config.max_per_host = requests;
         self
     }
 
@@ -196,23 +190,26 @@ impl Crawler {
         self
     }
 
-    /// Sets whether the delay of a host grows with its response time, up to 30 seconds; true by default.
-    pub fn adaptive_delay(mut self, adaptive: bool) -> Crawler {
-        self.config.adaptive_delay = adaptive;
-        self
-    }
-
-    /// Sets the minimum time between the starts of two requests to a site, which is all hosts of a registrable domain; a
-    /// quarter of the [`delay`](Crawler::delay) by default.
-    pub fn site_delay(mut self, delay: Duration) -> Crawler {
-        self.site_delay = Some(delay);
-        self
-    }
-
-    /// Sets the minimum time between the starts of two requests to an IP address, whatever hosts it has; 0 by default. The
-    /// workers of a distributed crawl each count their own requests.
-    pub fn address_delay(mut self, delay: Duration) -> Crawler {
-        self.config.address_delay = delay;
+    /// Sets how much the crawl demands of hosts, sites and addresses, beyond the [`delay`](Crawler::delay).
+    pub fn politeness(mut self, politeness: Politeness) -> Crawler {
+        let Politeness {
+            concurrency_per_host,
+            adaptive_delay,
+            site_delay,
+            address_delay,
+            max_pages_per_host,
+            max_pages_per_site,
+            max_host_failures,
+            network_timeout,
+        } = politeness;
+        self.config.max_per_host = concurrency_per_host;
+        self.config.adaptive_delay = adaptive_delay;
+        self.site_delay = site_delay;
+        self.config.address_delay = address_delay;
+        self.settings.max_pages_per_host = max_pages_per_host;
+        self.settings.max_pages_per_site = max_pages_per_site;
+        self.settings.hosts.max_failures = max_host_failures;
+        self.config.network_timeout = network_timeout;
         self
     }
 
@@ -240,32 +237,6 @@ impl Crawler {
     /// Stops the crawl after this many pages; 10,000 by default.
     pub fn max_pages(mut self, pages: u64) -> Crawler {
         self.settings.max_pages = pages;
-        self
-    }
-
-    /// Fetches at most this many pages from each host; unlimited by default.
-    pub fn max_pages_per_host(mut self, pages: u64) -> Crawler {
-        self.settings.max_pages_per_host = pages;
-        self
-    }
-
-    /// Fetches at most this many pages from each site, which is all hosts of a registrable domain; unlimited by default.
-    pub fn max_pages_per_site(mut self, pages: u64) -> Crawler {
-        self.settings.max_pages_per_site = pages;
-        self
-    }
-
-    /// Gives a host up after this many failures in a row to connect or to respond in time; 6 by default. Its other URLs are
-    /// not requested: their outcome is [`Outcome::HostUnreachable`].
-    pub fn max_host_failures(mut self, failures: u32) -> Crawler {
-        self.settings.hosts.max_failures = failures.max(1);
-        self
-    }
-
-    /// Sets how long the crawl waits while this machine's network is down, which is when several hosts cannot be connected to
-    /// and none responds; 10 minutes by default. URLs do not fail meanwhile.
-    pub fn network_timeout(mut self, time: Duration) -> Crawler {
-        self.config.network_timeout = time;
         self
     }
 
@@ -305,23 +276,9 @@ impl Crawler {
     }
 
     /// Sets whether the bodies of pages are stored, compressed; true by default. They are needed to decide exactly
-    /// whether two pages are near-duplicates, and for [`StateReader::content`](crate::StateReader::content).
+    /// whether two pages are near-duplicates, and for the command `crawler show`.
     pub fn store_content(mut self, store: bool) -> Crawler {
         self.settings.keep_content = store;
-        self
-    }
-
-    /// Removes a stored page this long after it was stored: its body, and the fingerprint by which its duplicates are
-    /// recognized. By default none is removed. Its URL is not fetched again.
-    pub fn ttl(mut self, ttl: Duration) -> Crawler {
-        self.settings.ttl = ttl.min(UNLIMITED_TTL);
-        self
-    }
-
-    /// Sets the capacity of the URL queue, of each priority queue and of each worker's queue, in URLs; 10,000 by default.
-    /// More URLs wait outside the queues, in a compact form or in the state.
-    pub fn queue_size(mut self, urls: usize) -> Crawler {
-        self.settings.queue_size = urls;
         self
     }
 
@@ -367,14 +324,11 @@ impl Crawler {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), crawler::Error> {
-    /// use crawler::{Crawler, StateReader};
+    /// use crawler::Crawler;
     ///
     /// let crawl = || Crawler::new("https://example.org/")?.state_dir("state").module_from_spec("jsonl=pages.jsonl");
     /// let report = crawl()?.run().await?; // after kill -9, run again: each page is in the file once
     /// println!("{} pages, {:?}", report.snapshot.pages, report.resumed);
-    ///
-    /// let mut state = StateReader::open("state".as_ref())?;
-    /// println!("{:?}", state.history(&"https://example.org/about".parse().expect("a URL"))?);
     /// # Ok(())
     /// # }
     /// ```

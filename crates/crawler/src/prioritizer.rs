@@ -177,12 +177,14 @@ pub trait Prioritizer: Send + Sync {
         false
     }
 
+    #[doc(hidden)]
     /// Takes the domains whose priorities have changed. Their waiting URLs are prioritized again. The crawl
     /// calls this twice per second.
     fn take_revised_domains(&self) -> Vec<Domain> {
         Vec::new()
     }
 
+    #[doc(hidden)]
     /// Counters of the service that it uses, if any, for [`Snapshot`](crate::Snapshot).
     fn service_stats(&self) -> Option<ServiceStats> {
         None

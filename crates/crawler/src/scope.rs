@@ -9,12 +9,13 @@ use regex::RegexSet;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-use crate::config::{DnsOverride, FetchConfig};
+use crate::config::FetchConfig;
 use crate::domain::Domain;
 use crate::error::Error;
 use crate::fetch::http::non_public_kind;
 use crate::html::{BadLink, normal_form};
 use crate::origin::{Origin, origin_prefix, throttle_key, without_credentials};
+use crate::request_settings::dns_override;
 use crate::strip_query::StripQuery;
 
 /// The maximum number of path segments. Relative links that never end make paths grow without limit.
@@ -97,7 +98,7 @@ struct PrivateAddressRule {
     /// URL prefixes of the seeds' origins, which are always allowed.
     trusted_origins: Vec<String>,
     /// Hosts with another address than their own.
-    dns_overrides: Vec<DnsOverride>,
+    dns_overrides: Vec<(String, IpAddr)>,
 }
 
 #[derive(Debug, Clone)]
@@ -131,7 +132,7 @@ impl Scope {
     }
 
     /// The origin of a URL: its scheme, host and port.
-    pub fn origin(url: &Url) -> Scope {
+    pub(crate) fn origin(url: &Url) -> Scope {
         let mut root = without_credentials(url);
         root.set_path("/");
         root.set_query(None);
@@ -190,12 +191,12 @@ impl Scope {
     /// Rejects URLs whose host is a non-public address, except the seeds' own origins and hosts with a DNS override,
     /// unless the settings allow them all.
     pub(crate) fn rejecting_private(self, config: &FetchConfig, seeds: &[Url]) -> Scope {
-        let private = (!config.allow_private).then(|| PrivateAddressRule {
+        let private = (!config.requests.allow_private).then(|| PrivateAddressRule {
             trusted_origins: seeds
                 .iter()
                 .map(|seed| format!("{}/", Origin::from_url(&normal(seed))))
                 .collect(),
-            dns_overrides: config.dns_overrides.clone(),
+            dns_overrides: config.requests.dns_overrides.clone(),
         });
         Scope { private, ..self }
     }
@@ -307,8 +308,7 @@ impl PrivateAddressRule {
             Some(Host::Ipv6(address)) => IpAddr::V6(address),
             _ => return false,
         };
-        non_public_kind(address).is_some()
-            && !self.dns_overrides.iter().any(|dns_override| dns_override.matches(host))
+        non_public_kind(address).is_some() && dns_override(&self.dns_overrides, host).is_none()
     }
 }
 
@@ -492,8 +492,8 @@ mod tests {
     #[test]
     fn private_addresses_are_rejected_except_for_seeds_and_dns_overrides() {
         let seeds = [Url::parse("http://127.0.0.1:8080/").unwrap()];
-        let resolve = vec![DnsOverride { host: "10.1.1.1".into(), address: [192, 0, 2, 1].into() }];
-        let mut config = FetchConfig { dns_overrides: resolve, ..FetchConfig::default() };
+        let mut config = FetchConfig::default();
+        config.requests.dns_overrides.push(("10.1.1.1".into(), [192, 0, 2, 1].into()));
         let scope = Scope::anywhere().rejecting_private(&config, &seeds);
         let special = "http://127.0.0.1/ http://127.0.0.1:8081/ https://127.0.0.1:8080/ http://10.0.0.1/x \
             http://169.254.169.254/latest http://[::1]/ http://[::1]:99/ http://[::ffff:a00:1]/ https://192.168.0.1?a";
@@ -511,7 +511,7 @@ mod tests {
         for url in others.split_whitespace() {
             assert_eq!(scope.check(url), Ok(()), "{url}");
         }
-        config.allow_private = true;
+        config.requests.allow_private = true;
         let scope = Scope::anywhere().rejecting_private(&config, &seeds);
         assert_eq!(scope.check("http://10.0.0.1/"), Ok(()));
         assert_eq!(

@@ -43,6 +43,7 @@ impl UrlList {
     }
 
     /// Whether there are no URLs.
+    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

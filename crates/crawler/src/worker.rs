@@ -374,7 +374,7 @@ impl<R: Backend> Worker<R> {
             Some((_, count)) => *count += 1,
             None => rejected.push((why, 1)),
         };
-        let obeys_nofollow = self.fetcher.config().obey_robots;
+        let obeys_nofollow = self.fetcher.config().requests.obey_robots;
         let is_page_nofollow = obeys_nofollow && parsed.page.robots.nofollow;
         let mut nofollow_links = parsed.nofollow_links.iter().filter(|_| obeys_nofollow).peekable();
         let mut checker = self.context.scope.checker();

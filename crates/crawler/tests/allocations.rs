@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crawler::Crawler;
 use crawler::internal::pipeline::CrawlerInternals;
+use crawler::{Crawler, RequestSettings};
 use testweb::{Request, Response, Site, Web};
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -58,8 +58,11 @@ fn allocations(pages: usize, links: usize) -> u64 {
         Response::page(format!("<title>{number}</title>{html}"))
     };
     let web = Web::builder().host("a.test", Site::new().fallback(page)).start();
-    let crawl = Crawler::new(&web.url_of("a.test", "/0")).unwrap().dns_override("*", [127, 0, 0, 1].into());
-    let crawl = crawl.delay(Duration::ZERO).obey_robots(false);
+    let crawl = Crawler::new(&web.url_of("a.test", "/0")).unwrap();
+    let mut requests = RequestSettings::default();
+    requests.dns_overrides.push(("*".into(), [127, 0, 0, 1].into()));
+    requests.obey_robots = false;
+    let crawl = crawl.delay(Duration::ZERO).requests(requests);
     let crawl = crawl.near_duplicates(None).unwrap().configure_backend(|config| config.keep_content = false);
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     let report = crawl.run_blocking().unwrap();

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crawler::{
-    ClassicCrawl, CrawlEnd, Crawler, Error, Module, Outcome, OutcomeGroup, Output, OutputWrite, Page, Scope,
-    StateReader, StopHandle, StorageErrorKind, Target,
+    ClassicCrawl, CrawlEnd, Crawler, Error, Module, Outcome, OutcomeGroup, Output, OutputWrite, Page,
+    Politeness, RequestSettings, Scope, StopHandle, StorageErrorKind, Target,
 };
 use testweb::{Response, Site, Web};
 
@@ -18,6 +18,20 @@ fn site(pages: usize) -> Site {
     let start = Site::new().page("/", format!("<title>start</title>{links}"));
     (1..pages)
         .fold(start, |site, page| site.page(&format!("/{page}"), format!("<title>{page}</title>word{page}")))
+}
+
+/// Changes one of the settings of requests.
+fn requests(change: impl FnOnce(&mut RequestSettings)) -> RequestSettings {
+    let mut requests = RequestSettings::default();
+    change(&mut requests);
+    requests
+}
+
+/// Changes one of the settings of politeness.
+fn politeness(change: impl FnOnce(&mut Politeness)) -> Politeness {
+    let mut politeness = Politeness::default();
+    change(&mut politeness);
+    politeness
 }
 
 fn serve(site: Site) -> Web {
@@ -159,7 +173,8 @@ async fn a_header_goes_to_the_origins_of_the_seeds_and_nowhere_else() {
             .page("/", format!("<a href=/b>b</a> <a href={}>other</a>", other.url("/")))
             .page("/b", "b"),
     );
-    let report = crawl(&web).allow_private(true).header("X-Token", "secret").unwrap().run().await.unwrap();
+    let crawl = crawl(&web).requests(requests(|requests| requests.allow_private = true));
+    let report = crawl.header("X-Token", "secret").unwrap().run().await.unwrap();
     assert_eq!(report.snapshot.pages, 3);
     let sent =
         |web: &Web| web.log().iter().map(|hit| hit.header("x-token").map(str::to_owned)).collect::<Vec<_>>();
@@ -173,8 +188,8 @@ fn settings_do_not_reset_each_other() {
     let slow = |_: usize| Site::new().response("/", Response::page("x").delay(Duration::from_millis(400)));
     let (one, two) = (serve(slow(1)), serve(slow(2)));
     let seeds = [one.url("/"), two.url("/")].map(|url| url.parse().unwrap());
-    let crawl =
-        Crawler::from_seeds(seeds).unwrap().workers(1).obey_robots(false).near_duplicates(None).unwrap();
+    let crawl = Crawler::from_seeds(seeds).unwrap().workers(1).near_duplicates(None).unwrap();
+    let crawl = crawl.requests(requests(|requests| requests.obey_robots = false));
     let report =
         crawl.delay(Duration::ZERO).user_agent("test/1.0").timeout(Duration::from_secs(30)).run_blocking();
     assert_eq!(report.unwrap().snapshot.pages, 2);
@@ -233,7 +248,8 @@ fn bad_settings_are_errors_that_can_be_matched() {
     assert!(matches!(crawl().module_from_spec("nothing=x"), Err(Error::Module(_))));
     assert!(matches!(crawl().header("a b", "x"), Err(Error::InvalidSetting(_))));
     assert!(matches!(crawl().near_duplicates(Some(1.5)), Err(Error::InvalidSetting(_))));
-    assert!(matches!(crawl().trust_certificates(b"no PEM"), Err(Error::InvalidSetting(_))));
+    let mut requests = RequestSettings::default();
+    assert!(matches!(requests.trust_certificates(b"no PEM"), Err(Error::InvalidSetting(_))));
     let prefix = "http://127.0.0.1:1/docs/".parse().unwrap();
     let outside =
         ClassicCrawl::new("http://127.0.0.1:1/", ".", 1).unwrap().internal_prefix(&prefix).unwrap_err();
@@ -246,20 +262,21 @@ type Setter = fn(Crawler) -> Crawler;
 #[test]
 fn zero_is_rejected_where_a_crawl_needs_more() {
     let none = Duration::ZERO;
-    let settings: [(&str, Setter); 13] = [
+    let settings: [(&str, Setter); 12] = [
         ("max_pages", |crawl| crawl.max_pages(0)),
-        ("max_pages_per_host", |crawl| crawl.max_pages_per_host(0)),
-        ("max_pages_per_site", |crawl| crawl.max_pages_per_site(0)),
+        ("max_pages_per_host", |crawl| crawl.politeness(politeness(|host| host.max_pages_per_host = 0))),
+        ("max_pages_per_site", |crawl| crawl.politeness(politeness(|site| site.max_pages_per_site = 0))),
+        ("max_host_failures", |crawl| crawl.politeness(politeness(|host| host.max_host_failures = 0))),
         ("max_bytes", |crawl| crawl.max_bytes(0)),
         ("max_page_bytes", |crawl| crawl.max_page_bytes(0)),
         ("max_time", |crawl| crawl.max_time(Duration::ZERO)),
         ("workers", |crawl| crawl.workers(0)),
         ("concurrency", |crawl| crawl.concurrency(0)),
-        ("concurrency_per_host", |crawl| crawl.concurrency_per_host(0)),
-        ("queue_size", |crawl| crawl.queue_size(0)),
-        ("ttl", |crawl| crawl.ttl(Duration::ZERO)),
+        ("concurrency_per_host", |crawl| crawl.politeness(politeness(|host| host.concurrency_per_host = 0))),
         ("timeout", |crawl| crawl.timeout(Duration::ZERO)),
-        ("connect_timeout", |crawl| crawl.connect_timeout(Duration::ZERO)),
+        ("connect_timeout", |crawl| {
+            crawl.requests(requests(|requests| requests.connect_timeout = Duration::ZERO))
+        }),
     ];
     let web = serve(site(1));
     for (name, set) in settings {
@@ -306,17 +323,12 @@ fn errors_of_a_state_can_be_matched_and_have_a_source() {
         (kind(&missing), system_error(&missing)),
         (StorageErrorKind::Unusable, io::ErrorKind::NotFound)
     );
-    let nothing = StateReader::open(directory.path()).err().unwrap();
-    assert_eq!(kind(&nothing), StorageErrorKind::NotFound);
     let file = directory.path().join("crawl.state");
     std::fs::write(&file, "not a state").unwrap();
     assert_eq!(kind(&run(&file).unwrap_err()), StorageErrorKind::Unusable);
     assert_eq!(kind(&run(directory.path()).unwrap_err()), StorageErrorKind::Damaged);
     let state = directory.path().join("state");
     run(&state).unwrap();
-    let reader = StateReader::open(&state).unwrap();
-    assert_eq!(kind(&run(&state).unwrap_err()), StorageErrorKind::InUse);
-    drop(reader);
     let changed = crawl(&web).state_dir(&state).max_depth(7).run_blocking().unwrap_err();
     assert_eq!(kind(&changed), StorageErrorKind::SettingsDiffer);
 }
@@ -369,7 +381,8 @@ fn report_has_the_outcome_of_each_seed() {
     let dead = "http://127.0.0.1:1/".to_owned();
     let seeds = [web.url("/"), web.url("/moved"), web.url("/home"), web.url("/gone"), dead.clone()];
     let crawl = Crawler::from_seeds(seeds.iter().map(|seed| seed.parse().unwrap())).unwrap();
-    let report = crawl.delay(Duration::ZERO).obey_robots(false).run_blocking().unwrap();
+    let report = crawl.delay(Duration::ZERO).requests(requests(|requests| requests.obey_robots = false));
+    let report = report.run_blocking().unwrap();
     let (urls, outcomes): (Vec<String>, Vec<Outcome>) =
         report.seeds.into_iter().map(|(url, outcome)| (url.to_string(), outcome)).unzip();
     assert_eq!(urls, seeds);
@@ -416,33 +429,11 @@ fn classic_crawl_reports_the_outcome_of_each_url() {
 #[test]
 fn content_is_stored_unless_turned_off() {
     let (web, directory) = (serve(site(3)), tempfile::tempdir().unwrap());
-    for (store, stored) in [(true, 3), (false, 0)] {
+    for store in [true, false] {
         let state = directory.path().join(store.to_string());
         let report = crawl(&web).store_content(store).state_dir(&state).run_blocking().unwrap();
         assert_eq!((report.snapshot.pages, report.snapshot.stored_bytes > 0), (3, store));
-        let reader = StateReader::open(&state).unwrap();
-        let pages = (0..3).filter(|page| {
-            let path = if *page == 0 { "/".to_owned() } else { format!("/{page}") };
-            reader.content(&web.url(&path).parse().unwrap()).unwrap().is_some()
-        });
-        assert_eq!(pages.count(), stored);
     }
-}
-
-#[test]
-fn pages_older_than_the_ttl_are_removed_and_no_url_is_fetched_again() {
-    let slow =
-        |link: &str| Response::page(format!("{link} <a href={link}>x</a>")).delay(Duration::from_millis(30));
-    let web = serve(Site::new().response("/", slow("/a")).response("/a", slow("/")));
-    let report = crawl(&web).ttl(Duration::from_millis(1)).max_pages(5).run_blocking().unwrap();
-    assert_eq!((report.snapshot.pages, report.end), (2, CrawlEnd::Finished));
-    assert_eq!(report.snapshot.stored_pages, 1);
-}
-
-#[test]
-fn full_queue_loses_nothing() {
-    let web = serve(site(50));
-    assert_eq!(crawl(&web).queue_size(1).run_blocking().unwrap().snapshot.pages, 50);
 }
 
 #[test]

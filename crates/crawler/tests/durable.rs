@@ -7,13 +7,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crawler::internal::backend::durable::UrlStatus;
-use crawler::internal::config::DnsOverride;
+use crawler::internal::backend::durable::{StateReader, UrlStatus};
 use crawler::internal::page::Page;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
 use crawler::internal::scope::Scope;
-use crawler::{Crawler, StateReader, StopHandle};
+use crawler::{Crawler, StopHandle};
 use testweb::{Site, Web};
 
 /// A crawl of hosts on loopback, without delay and without robots.txt, with its state in a directory.
@@ -22,9 +21,9 @@ fn crawl(web: &Web, state: &Path) -> Crawler {
     Crawler::new(&web.url_of("h0.test", "/"))
         .unwrap()
         .configure(|config| {
-            config.dns_overrides = vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }];
-            config.allow_private = true;
-            config.obey_robots = false;
+            config.requests.dns_overrides = vec![("*".into(), [127, 0, 0, 1].into())];
+            config.requests.allow_private = true;
+            config.requests.obey_robots = false;
             config.delay = Duration::ZERO;
         })
         .scope(Scope::domains(&hosts))

@@ -4,8 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use crawler::Crawler;
-use crawler::Scope;
 use crawler::internal::config::{FetchConfig, Oversize};
 use crawler::internal::distributed::{Notice, SharedCrawl};
 use crawler::internal::modules::Target;
@@ -16,6 +14,7 @@ use crawler::internal::prioritizer::{PageRank, PriorityQueues, Random, pagerank}
 use crawler::internal::scope::rejecting_private;
 use crawler::internal::similarity::Threshold;
 use crawler::internal::task::Depth;
+use crawler::{Crawler, Politeness, Scope};
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
@@ -225,14 +224,9 @@ impl CrawlOptions {
         let mut crawler = Crawler::from_seeds(seeds.clone())
             .map_err(|error| error.to_string())?
             .configure(|fetch| {
-                *fetch = FetchConfig {
-                    adaptive_delay: true,
-                    oversize,
-                    network_timeout: options.network_timeout,
-                    address_delay: options.address_delay,
-                    ..config
-                };
+                *fetch = FetchConfig { oversize, ..config };
             })
+            .politeness(options.politeness())
             .scope(options.scope(&seeds)?)
             .follow_duplicates(options.follow_duplicates)
             .overwrite(options.overwrite);
@@ -248,13 +242,7 @@ impl CrawlOptions {
             settings.keep_content = !options.no_content;
             settings.max_pages = options.max_pages;
             settings.max_bytes = options.max_bytes;
-            settings.hosts.max_failures = options.max_host_failures;
-            settings.max_pages_per_host = options.max_pages_per_host.unwrap_or(u64::MAX);
-            settings.max_pages_per_site = options.max_pages_per_site.unwrap_or(u64::MAX);
         });
-        if let Some(delay) = options.site_delay {
-            crawler = crawler.site_delay(delay);
-        }
         if let Some(depth) = options.max_depth {
             crawler = crawler.max_depth(depth);
         }
@@ -297,9 +285,22 @@ impl CrawlOptions {
     /// The scope that decides which links are followed.
     pub fn link_scope(&self) -> Result<Scope, String> {
         let seeds = self.seeds()?;
-        let FetchArgs { allow_private, ref resolve, .. } = self.fetch;
-        let config = FetchConfig { allow_private, dns_overrides: resolve.clone(), ..FetchConfig::default() };
+        let mut config = FetchConfig::default();
+        config.requests.allow_private = self.fetch.allow_private;
+        config.requests.dns_overrides = self.fetch.resolve.clone();
         Ok(rejecting_private(self.scope(&seeds)?, &config, &seeds))
+    }
+
+    fn politeness(&self) -> Politeness {
+        let mut politeness = Politeness::default();
+        politeness.concurrency_per_host = self.per_host;
+        politeness.site_delay = self.site_delay;
+        politeness.address_delay = self.address_delay;
+        politeness.max_pages_per_host = self.max_pages_per_host.unwrap_or(u64::MAX);
+        politeness.max_pages_per_site = self.max_pages_per_site.unwrap_or(u64::MAX);
+        politeness.max_host_failures = self.max_host_failures;
+        politeness.network_timeout = self.network_timeout;
+        politeness
     }
 
     /// The seeds as URLs.

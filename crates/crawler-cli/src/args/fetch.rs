@@ -1,10 +1,12 @@
 //! The options for fetching pages, which all crawls share.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crawler::internal::config::{self, Certificates, DnsOverride, FetchConfig, Oversize};
+use crawler::RequestSettings;
+use crawler::internal::config::{self, Certificates, FetchConfig, Oversize};
 use crawler::internal::strip_query::StripQuery;
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -53,7 +55,7 @@ pub struct FetchArgs {
     /// Connect to ADDR for HOST instead of using DNS; HOST can be *.name or * (all hosts and IP addresses); repeatable
     #[arg(long, value_name = "HOST=ADDR", value_parser = values::resolve, help_heading = "Network")]
     #[serde(with = "resolve_as_text")]
-    pub resolve: Vec<DnsOverride>,
+    pub resolve: Vec<(String, IpAddr)>,
     /// File of lines HOST=ADDR that is read at each lookup, for tests of names whose address changes
     #[arg(long, value_name = "FILE", hide = true)]
     pub resolve_file: Option<PathBuf>,
@@ -72,27 +74,36 @@ pub struct FetchArgs {
 impl FetchArgs {
     /// The fetch configuration with at most `concurrency` requests in flight, and `max_per_host` of them to one host.
     pub fn config(&self, concurrency: usize, max_per_host: usize) -> Result<FetchConfig, String> {
-        let extra_roots = certificates(self.ca_file.as_deref())?;
         let config = FetchConfig {
             user_agent: self.user_agent()?,
-            obey_robots: !self.ignore_robots,
-            robots_token: self.robots_token.clone(),
+            requests: self.requests()?,
             delay: self.delay,
             concurrency,
             max_per_host,
-            connect_timeout: self.connect_timeout,
             timeout: self.timeout,
             max_page_bytes: self.max_page_bytes,
             oversize: Oversize::Drop,
-            dns_overrides: self.resolve.clone(),
             dns_file: self.resolve_file.clone(),
-            extra_roots,
-            allow_private: self.allow_private,
             strip_query: self.strip_query()?,
             ..FetchConfig::default()
         };
         config.check_robots_token().map_err(|error| format!("--robots-token is invalid: {error}"))?;
         Ok(config)
+    }
+
+    /// How requests are sent.
+    fn requests(&self) -> Result<RequestSettings, String> {
+        let mut requests = RequestSettings::default();
+        requests.connect_timeout = self.connect_timeout;
+        requests.obey_robots = !self.ignore_robots;
+        requests.robots_token = self.robots_token.clone();
+        requests.allow_private = self.allow_private;
+        requests.dns_overrides = self.resolve.clone();
+        if let Some(path) = &self.ca_file {
+            let pem = read_ca_file(path)?;
+            requests.trust_certificates(&pem).map_err(|error| ca_file_error(path, &error))?;
+        }
+        Ok(requests)
     }
 
     /// The query parameters to remove from URLs.
@@ -128,26 +139,36 @@ impl FetchArgs {
 /// The certificates in a PEM file; none without a file.
 pub fn certificates(file: Option<&Path>) -> Result<Certificates, String> {
     let Some(path) = file else { return Ok(Vec::new()) };
-    let message =
-        |error: &dyn std::fmt::Display| format!("cannot use --ca-file '{}': {error}", path.display());
-    let pem = fs::read(path).map_err(|error| message(&error))?;
-    config::certificates(&pem).map_err(|error| message(&error))
+    config::certificates(&read_ca_file(path)?).map_err(|error| ca_file_error(path, &error))
+}
+
+fn read_ca_file(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| ca_file_error(path, &error))
+}
+
+fn ca_file_error(path: &Path, error: &dyn std::fmt::Display) -> String {
+    format!("cannot use --ca-file '{}': {error}", path.display())
 }
 
 /// Serializes `--resolve` in the form of the command line, and parses it with the same checks.
 mod resolve_as_text {
-    use crawler::internal::config::DnsOverride;
+    use std::net::IpAddr;
+
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
     use crate::values;
 
-    pub fn serialize<S: Serializer>(overrides: &[DnsOverride], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer
-            .collect_seq(overrides.iter().map(|DnsOverride { host, address }| format!("{host}={address}")))
+    pub fn serialize<S: Serializer>(
+        overrides: &[(String, IpAddr)],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(overrides.iter().map(|(host, address)| format!("{host}={address}")))
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DnsOverride>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<(String, IpAddr)>, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
         texts.iter().map(|text| values::resolve(text).map_err(D::Error::custom)).collect()
     }

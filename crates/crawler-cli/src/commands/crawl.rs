@@ -13,13 +13,14 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use crawler::internal::backend::durable::StateReader;
 use crawler::internal::config::FetchConfig;
 use crawler::internal::modules::exec::GIVEN_UP;
 use crawler::internal::modules::stdout::STDOUT_CLOSED;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus, SILENT_PER_REQUEST};
 use crawler::internal::stop::StopHandle;
-use crawler::{Error, StateReader, StorageErrorKind};
+use crawler::{Error, StorageErrorKind};
 
 use self::display::Display;
 use self::outcome_log::OutcomeLog;

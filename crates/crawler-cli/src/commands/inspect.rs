@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use crawler::internal::backend::durable::{UrlHistory, UrlStatus};
+use crawler::internal::backend::durable::{StateReader, UrlHistory, UrlStatus};
 use crawler::internal::backend::redis::RedisStateReader;
 use crawler::internal::distributed::remote::RemoteCrawl;
 use crawler::internal::html::{self, BadLink};
@@ -12,7 +12,7 @@ use crawler::internal::modules::timestamp::rfc3339;
 use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
 use crawler::internal::time_text::time_text;
-use crawler::{Error, Outcome, StateReader};
+use crawler::{Error, Outcome};
 use url::Url;
 
 use crate::EXIT_FAILED;

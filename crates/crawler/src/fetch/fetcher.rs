@@ -90,7 +90,7 @@ impl Fetcher {
 
     /// Fetches one URL. An error is the final outcome of the URL.
     pub async fn fetch(&self, url: &Url, budget: &impl FetchBudget) -> Result<FetchResult, Outcome> {
-        if self.config.obey_robots {
+        if self.config.requests.obey_robots {
             self.robots.check(url, &self.client, budget).await?;
         }
         let download = self.download(url, budget).await?;

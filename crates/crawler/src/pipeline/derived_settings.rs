@@ -15,6 +15,7 @@ impl Crawler {
             ("max_pages", settings.max_pages == 0),
             ("max_pages_per_host", settings.max_pages_per_host == 0),
             ("max_pages_per_site", settings.max_pages_per_site == 0),
+            ("max_host_failures", settings.hosts.max_failures == 0),
             ("max_bytes", settings.max_bytes == 0),
             ("max_time", self.max_time.is_some_and(|time| time.is_zero())),
             ("workers", settings.workers == 0),

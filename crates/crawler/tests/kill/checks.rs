@@ -5,8 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crawler::StateReader;
-use crawler::internal::backend::durable::UrlStatus;
+use crawler::internal::backend::durable::{StateReader, UrlStatus};
 use serde_json::Value;
 use testweb::{Hit, Log, Web};
 

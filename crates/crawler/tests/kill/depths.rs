@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crawler::StateReader;
+use crawler::internal::backend::durable::StateReader;
 use testweb::{Response, Site, Web};
 
 use super::process::CrawlCommand;

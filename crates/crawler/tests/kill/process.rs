@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crawler::internal::config::DnsOverride;
 use crawler::internal::pipeline::CrawlReport;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::similarity::Threshold;
@@ -51,8 +50,8 @@ fn crawl(options: &Value) -> Result<CrawlReport, Error> {
     let number = |name: &str| options[name].as_u64().unwrap();
     let mut crawler = Crawler::new(options["seed"].as_str().unwrap())?
         .configure(|config| {
-            config.dns_overrides = vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }];
-            config.allow_private = true;
+            config.requests.dns_overrides = vec![("*".into(), [127, 0, 0, 1].into())];
+            config.requests.allow_private = true;
             config.delay = Duration::from_millis(number("delay"));
             config.concurrency = number("concurrency") as usize;
         })

@@ -9,7 +9,7 @@ use crawler::StorageErrorKind;
 use crawler::internal::backend::durable::{self, OpenState, RecordedSettings, StateOptions};
 use crawler::internal::backend::local::LocalBackend;
 use crawler::internal::backend::{Backend, BackendError, DiscoveredUrl, WorkerId};
-use crawler::internal::config::{DnsOverride, FetchConfig};
+use crawler::internal::config::FetchConfig;
 use crawler::internal::frontier;
 use crawler::internal::prioritizer::DepthPopularity;
 use testweb::{Response, Site, Web};
@@ -58,12 +58,9 @@ async fn crawl(
 ) -> (Option<BackendError>, BTreeSet<&'static str>) {
     let web = web(is_overloaded);
     let url = web.url_of("seed.test", "/");
-    let fetch_config = FetchConfig {
-        dns_overrides: vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }],
-        delay: Duration::from_millis(1),
-        concurrency: 4,
-        ..FetchConfig::default()
-    };
+    let mut fetch_config =
+        FetchConfig { delay: Duration::from_millis(1), concurrency: 4, ..FetchConfig::default() };
+    fetch_config.requests.dns_overrides = vec![("*".into(), [127, 0, 0, 1].into())];
     let hook = Fault { operation, called: Mutex::default() };
     let backend = Arc::new(HookedBackend { inner: backend, hook });
     let stop = StopHandle::new();

@@ -224,7 +224,7 @@ fn urls_do_not_fail_while_the_network_is_down() {
     let seen = Arc::clone(&seconds_down);
     let crawler = crawl(&web, "start.test")
         .configure(|config| {
-            config.dns_overrides.clear();
+            config.requests.dns_overrides.clear();
             config.dns_file = Some(addresses.clone());
             config.delay = Duration::from_millis(20);
         })
@@ -255,8 +255,10 @@ fn crawl_of_dead_hosts_ends_when_its_network_timeout_is_over() {
         (0..8).map(|number| format!("<a href=http://d{number}.test:{closed}/>x</a>")).collect::<String>(),
     );
     let web = Web::builder().site(start).start();
-    let stopped =
-        crawl(&web, "start.test").network_timeout(Duration::from_millis(300)).run_blocking().unwrap();
+    let stopped = crawl(&web, "start.test")
+        .configure(|config| config.network_timeout = Duration::from_millis(300))
+        .run_blocking()
+        .unwrap();
     assert_eq!(stopped.end, CrawlEnd::Finished);
     assert_eq!(stopped.snapshot.outcomes["connection"], 8, "{:?}", stopped.snapshot.outcomes);
 }

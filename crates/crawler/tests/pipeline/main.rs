@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 
 use crawler::Crawler;
 use crawler::internal::backend::Budget;
-use crawler::internal::config::DnsOverride;
 use crawler::internal::page::Page;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport};
@@ -27,9 +26,9 @@ use testweb::{Hostile, Response, Site, Web};
 /// A crawl whose hosts all resolve to loopback, without delay and robots.txt.
 fn crawl(web: &Web, host: &str) -> Crawler {
     Crawler::new(&web.url_of(host, "/")).unwrap().configure(|config| {
-        config.dns_overrides = vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }];
-        config.allow_private = true;
-        config.obey_robots = false;
+        config.requests.dns_overrides = vec![("*".into(), [127, 0, 0, 1].into())];
+        config.requests.allow_private = true;
+        config.requests.obey_robots = false;
         config.delay = Duration::ZERO;
     })
 }
@@ -133,7 +132,7 @@ fn crawl_page_first_found_at_a_greater_depth(far_response_time: Duration) {
     let report = Crawler::new(&web.url("/"))
         .unwrap()
         .configure(|config| {
-            config.obey_robots = false;
+            config.requests.obey_robots = false;
             config.delay = Duration::ZERO;
             config.max_per_host = 4;
         })
@@ -347,7 +346,7 @@ fn links_to_private_addresses_and_invalid_links_are_rejected_and_counted() {
     let report = Crawler::new(&web.url("/"))
         .unwrap()
         .configure(|config| {
-            config.obey_robots = false;
+            config.requests.obey_robots = false;
             config.delay = Duration::ZERO;
         })
         .on_outcome(move |_, outcome| sink.lock().unwrap().push(outcome.to_string()))
@@ -439,4 +438,17 @@ fn program_that_never_reads_its_input_does_not_hold_up_the_end() {
     // Two seconds for the modules, five for the program to exit, and one to kill it.
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     assert_adds_up(&report);
+}
+
+#[test]
+fn pages_older_than_the_ttl_are_removed_and_no_url_is_fetched_again() {
+    let slow =
+        |link: &str| Response::page(format!("{link} <a href={link}>x</a>")).delay(Duration::from_millis(30));
+    let site = Site::new().response("/", slow("/a")).response("/a", slow("/"));
+    let web = Web::builder().host("a.test", site).start();
+    let crawl = crawl(&web, "a.test").near_duplicates(None).unwrap().max_pages(5);
+    let crawl = crawl.configure_backend(|settings| settings.ttl = Duration::from_millis(1));
+    let report = crawl.run_blocking().unwrap();
+    assert_eq!((report.snapshot.pages, report.end), (2, CrawlEnd::Finished));
+    assert_eq!(report.snapshot.stored_pages, 1);
 }

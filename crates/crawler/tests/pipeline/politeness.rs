@@ -89,7 +89,7 @@ fn crawl_delay_and_retry_after_are_obeyed_and_do_not_hold_up_other_hosts() {
         .start();
     let report = crawl(&web, "start.test")
         .workers(1)
-        .configure(|config| config.obey_robots = true)
+        .configure(|config| config.requests.obey_robots = true)
         .run_blocking()
         .unwrap();
     assert_eq!(report.snapshot.pages, 6);

@@ -31,7 +31,8 @@ fn urls_of_a_host_with_a_failing_robots_txt_wait_and_other_hosts_do_not() {
     let pause = Duration::from_millis(500);
     let web = web(5, vec![Response::status(503), Response::status(503), Response::status(404)]);
     let crawl = crawl(&web, "start.test").configure_backend(|settings| settings.similarity = None);
-    let crawl = crawl.configure(|config| (config.obey_robots, config.robots_retry_pause) = (true, pause));
+    let crawl =
+        crawl.configure(|config| (config.requests.obey_robots, config.robots_retry_pause) = (true, pause));
     let report = crawl.run_blocking().unwrap();
     assert_eq!(report.snapshot.outcomes, [("page".to_owned(), 11)].into());
     let (good, bad) = (web.log().for_host("good.test"), web.log().for_host("bad.test"));
@@ -46,7 +47,8 @@ fn urls_of_a_host_whose_robots_txt_fails_for_good_get_an_outcome() {
     let web = web(20, vec![Response::status(500)]);
     let crawl = crawl(&web, "start.test").configure_backend(|settings| settings.similarity = None);
     let pause = Duration::from_millis(2);
-    let crawl = crawl.configure(|config| (config.obey_robots, config.robots_retry_pause) = (true, pause));
+    let crawl =
+        crawl.configure(|config| (config.requests.obey_robots, config.robots_retry_pause) = (true, pause));
     let report = crawl.run_blocking().unwrap();
     assert_eq!(report.snapshot.outcomes["robots.txt unavailable"], 20);
     assert_eq!(web.log().for_host("bad.test").paths(), ["/robots.txt"; 9]);
@@ -58,7 +60,7 @@ fn urls_of_a_host_wait_for_a_limited_time_whatever_the_server_asks_for() {
     let web = web(3, vec![busy]);
     let crawl = crawl(&web, "start.test").configure_backend(|settings| settings.similarity = None);
     let crawl = crawl.configure(|config| {
-        (config.obey_robots, config.robots_max_wait) = (true, Duration::from_millis(2_500));
+        (config.requests.obey_robots, config.robots_max_wait) = (true, Duration::from_millis(2_500));
         config.robots_retry_pause = Duration::from_millis(2);
     });
     let report = crawl.run_blocking().unwrap();
@@ -76,7 +78,7 @@ fn pause_after_a_failed_robots_txt_outlives_the_process() {
     let durable = |stop: &StopHandle| {
         let crawl = crawl(&web, "start.test").stop_handle(stop.clone()).state_dir(directory.path());
         let crawl = crawl.configure_backend(|settings| settings.similarity = None);
-        crawl.configure(|config| (config.obey_robots, config.robots_retry_pause) = (true, pause))
+        crawl.configure(|config| (config.requests.obey_robots, config.robots_retry_pause) = (true, pause))
     };
     let stop = StopHandle::new();
     let first = std::thread::scope(|scope| {

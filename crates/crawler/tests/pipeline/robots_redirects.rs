@@ -26,7 +26,7 @@ fn host_that_many_robots_txt_redirect_to_is_throttled_like_any_other() {
     let delay = Duration::from_millis(150);
     let polite =
         crawl(&web, "start.test").workers(4).configure_backend(|settings| settings.similarity = None);
-    let polite = polite.configure(|config| (config.obey_robots, config.delay) = (true, delay));
+    let polite = polite.configure(|config| (config.requests.obey_robots, config.delay) = (true, delay));
     let report = polite.run_blocking().unwrap();
     assert_eq!(report.snapshot.pages, 9);
     let requests = web.log().for_host("b.test");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crawler::StopHandle;
 use crawler::internal::backend::local::{BackendConfig, LocalBackend};
 use crawler::internal::backend::{Backend, BackendError, DiscoveredUrl, WorkerId};
-use crawler::internal::config::{DnsOverride, FetchConfig};
+use crawler::internal::config::FetchConfig;
 use crawler::internal::frontier;
 use crawler::internal::prioritizer::DepthPopularity;
 use crawler::internal::worker::WorkerContext;
@@ -61,14 +61,10 @@ fn crawl_of_large_pages(
     };
     let web = Web::builder().site(Site::new().fallback(page)).start();
     let urls: Vec<String> = urls.iter().map(|(host, path)| web.url_of(host, path)).collect();
-    let fetch_config = FetchConfig {
-        dns_overrides: vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }],
-        allow_private: true,
-        obey_robots: false,
-        delay: Duration::ZERO,
-        concurrency,
-        ..FetchConfig::default()
-    };
+    let mut fetch_config = FetchConfig { delay: Duration::ZERO, concurrency, ..FetchConfig::default() };
+    fetch_config.requests.dns_overrides = vec![("*".into(), [127, 0, 0, 1].into())];
+    fetch_config.requests.allow_private = true;
+    fetch_config.requests.obey_robots = false;
     let max_page_bytes = 10_000 + page_bytes;
     let config = BackendConfig { max_page_bytes: max_page_bytes as u64, max_bytes: 1 << 30, ..config() };
     let hook = SlowCompletions {

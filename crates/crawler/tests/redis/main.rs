@@ -21,7 +21,7 @@ use crawler::StopHandle;
 use crawler::internal::backend::local::{BackendConfig, HostLimits};
 use crawler::internal::backend::redis::{CrawlControl, RedisCrawl, RedisStateReader, RemoteBackend};
 use crawler::internal::backend::{Backend, DiscoveredUrl, Snapshot, WorkerId};
-use crawler::internal::config::{DnsOverride, FetchConfig, Oversize};
+use crawler::internal::config::{FetchConfig, Oversize};
 use crawler::internal::fetch::fetcher::Fetcher;
 use crawler::internal::fetch::throttle::HostThrottle;
 use crawler::internal::frontier;
@@ -146,13 +146,10 @@ impl Crawl {
             max_leases: 100,
             stop: stop.clone(),
         });
-        let config = FetchConfig {
-            dns_overrides: vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }],
-            allow_private: true,
-            obey_robots: false,
-            delay: self.delay,
-            ..FetchConfig::default()
-        };
+        let mut config = FetchConfig { delay: self.delay, ..FetchConfig::default() };
+        config.requests.dns_overrides = vec![("*".into(), [127, 0, 0, 1].into())];
+        config.requests.allow_private = true;
+        config.requests.obey_robots = false;
         let throttle = Arc::new(HostThrottle::new(self.delay, config.max_per_host));
         let fetcher = Fetcher::new(config, std::slice::from_ref(&self.seed), throttle, stop.clone()).unwrap();
         Arc::new(Worker::new(WorkerId(id), fetcher, context))

@@ -218,7 +218,7 @@ fn print_json(progress: &ProgressJson<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use crawler::ServiceStats;
+    use crawler::internal::prioritizer::ServiceStats;
 
     use super::*;
 

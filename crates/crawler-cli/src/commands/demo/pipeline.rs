@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use crawler::StateReader;
-use crawler::internal::backend::durable::UrlStatus;
+use crawler::internal::backend::durable::{StateReader, UrlStatus};
 use demoweb::{Server, many_hosts};
 use url::Url;
 

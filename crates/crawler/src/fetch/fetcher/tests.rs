@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::fetch::http::BodyPolicy;
+use crate::request_settings::RequestSettings;
 use crate::worker::liveness::HeartbeatTime;
 
 const RETRY_PAUSE: Duration = Duration::from_millis(2);
@@ -18,11 +19,19 @@ const RETRY_PAUSE: Duration = Duration::from_millis(2);
 fn config() -> FetchConfig {
     FetchConfig {
         delay: Duration::ZERO,
-        connect_timeout: Duration::from_millis(300),
+        requests: RequestSettings {
+            connect_timeout: Duration::from_millis(300),
+            ..RequestSettings::default()
+        },
         timeout: Duration::from_millis(600),
         robots_retry_pause: RETRY_PAUSE,
         ..FetchConfig::default()
     }
+}
+
+fn without_robots(mut config: FetchConfig) -> FetchConfig {
+    config.requests.obey_robots = false;
+    config
 }
 
 fn serve(site: Site) -> Web {
@@ -46,10 +55,8 @@ async fn failure(url: &str, config: FetchConfig) -> Outcome {
 
 /// Fetches a URL with and without robots.txt, which must fail in the same way, and returns the cause.
 async fn failure_either_way(url: &str, config: FetchConfig) -> String {
-    let [checked, unchecked] = [
-        failure(url, config.clone()).await,
-        failure(url, FetchConfig { obey_robots: false, ..config }).await,
-    ];
+    let [checked, unchecked] =
+        [failure(url, config.clone()).await, failure(url, without_robots(config)).await];
     assert_eq!(checked.to_string(), unchecked.to_string());
     checked.to_string()
 }
@@ -167,9 +174,12 @@ async fn stop_ends_a_request_that_waits_to_start() {
     let config = FetchConfig {
         delay,
         max_per_host: 2,
-        obey_robots: false,
-        extra_roots: vec![root],
-        connect_timeout: long,
+        requests: RequestSettings {
+            obey_robots: false,
+            trusted_certificates: vec![root],
+            connect_timeout: long,
+            ..RequestSettings::default()
+        },
         timeout: long,
         ..config()
     };
@@ -217,7 +227,7 @@ async fn silent_server() -> (Url, mpsc::UnboundedReceiver<&'static str>) {
 async fn request_of_a_worker_without_heartbeats_ends_before_the_next_one_starts() {
     let (url, mut events) = silent_server().await;
     let liveness = LivenessGuard::with_timeout(Duration::from_millis(600));
-    let config = FetchConfig { obey_robots: false, timeout: Duration::from_secs(30), ..config() };
+    let config = without_robots(FetchConfig { timeout: Duration::from_secs(30), ..config() });
     let fetcher = fetcher(&url, config).with_liveness(liveness.clone());
     liveness.renew(HeartbeatTime::now());
     let fetch = tokio::spawn(async move { fetcher.fetch(&url, &BodyPolicy::page(1_000)).await });
@@ -257,7 +267,8 @@ async fn invalid_certificates_are_described_in_words() {
     ] {
         let web = Web::builder().site(Site::new().page("/", "x")).https(certificate).start();
         let root = CertificateDer::from_pem_slice(web.ca_pem().as_bytes()).unwrap();
-        let config = FetchConfig { extra_roots: vec![root], ..config() };
+        let mut config = config();
+        config.requests.trusted_certificates = vec![root];
         let cause = failure_either_way(&web.https_url("/"), config).await;
         assert!(cause.ends_with(&format!(": {reason}")), "{certificate:?}: {cause}");
         assert!(web.log().is_empty());

@@ -21,6 +21,7 @@ use super::headers::excerpt;
 use crate::config::FetchConfig;
 use crate::origin::Origin;
 use crate::outcome::{CONNECTING, Outcome};
+use crate::request_settings::dns_override;
 
 /// How long a resolved name is cached. Short, because the operating system caches too.
 const DNS_TTL: Duration = Duration::from_secs(60);
@@ -93,7 +94,7 @@ impl Connector {
     /// Connects to an origin within the connect timeout. If the process or system has too many open files, calls
     /// `free_files` to close some and tries once more, because that failure is not the origin's.
     pub async fn connect(&self, origin: &Origin, free_files: impl Fn()) -> Result<Transport, Outcome> {
-        let limit = self.config.connect_timeout;
+        let limit = self.config.requests.connect_timeout;
         let connecting = timeout(limit, async {
             let addresses = self.permitted_addresses(origin, &free_files).await?;
             let stream = connect_tcp(&addresses, limit, &free_files).await?;
@@ -110,12 +111,14 @@ impl Connector {
         free_files: &impl Fn(),
     ) -> Result<Vec<SocketAddr>, Outcome> {
         let addresses = self.resolve(&origin.host, free_files).await?;
-        let trusted = match !self.config.allow_private && self.trusted_origins.contains(origin) {
+        let trusted = match !self.config.requests.allow_private && self.trusted_origins.contains(origin) {
             true => self.trusted_kinds(origin, &addresses).await?,
             false => AddressKinds::default(),
         };
         let is_permitted = |address: IpAddr| {
-            self.config.allow_private || non_public_kind(address).is_none() || trusted.contains(address)
+            self.config.requests.allow_private
+                || non_public_kind(address).is_none()
+                || trusted.contains(address)
         };
         let permitted: Vec<SocketAddr> = addresses
             .iter()
@@ -145,8 +148,8 @@ impl Connector {
     }
 
     async fn resolve(&self, host: &str, free_files: &impl Fn()) -> Result<Vec<IpAddr>, Outcome> {
-        if let Some(dns_override) = self.config.dns_overrides.iter().find(|entry| entry.matches(host)) {
-            return Ok(vec![dns_override.address]);
+        if let Some(address) = dns_override(&self.config.requests.dns_overrides, host) {
+            return Ok(vec![address]);
         }
         if let Some(address) = self.config.dns_file.as_deref().and_then(|file| address_in(file, host)) {
             return Ok(vec![address]);
@@ -245,7 +248,7 @@ fn is_out_of_files(error: &io::Error) -> bool {
 }
 
 fn tls_connector(config: &FetchConfig) -> TlsConnector {
-    let mut tls = tls_client_config(&config.extra_roots);
+    let mut tls = tls_client_config(&config.requests.trusted_certificates);
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     TlsConnector::from(Arc::new(tls))
 }

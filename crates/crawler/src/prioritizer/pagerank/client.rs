@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::fetch::http::{BodyPolicy, ByteCounter, Download, Downloader};
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
+use crate::request_settings::RequestSettings;
 
 /// The path of the API below the service's URL.
 const PATH: [&str; 3] = ["api", "v1.0", "getPageRank"];
@@ -69,7 +70,10 @@ impl PageRankClient {
         }
         let config = FetchConfig {
             timeout: settings.timeout,
-            connect_timeout: config.connect_timeout.min(settings.timeout),
+            requests: RequestSettings {
+                connect_timeout: config.requests.connect_timeout.min(settings.timeout),
+                ..config.requests.clone()
+            },
             // They are meant for the seeds' origins only.
             headers: Vec::new(),
             ..config.clone()

@@ -1,0 +1,146 @@
+//! The settings of requests that are rarely changed, and of politeness, as the public API has them.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::config::{Certificates, certificates};
+use crate::error::Error;
+
+/// How requests are sent: the settings that are rarely changed, of [`Crawler`](crate::Crawler) and
+/// [`ClassicCrawl`](crate::ClassicCrawl).
+///
+/// ```
+/// use crawler::{Crawler, RequestSettings};
+///
+/// let mut requests = RequestSettings::default();
+/// requests.obey_robots = false; // only for sites that you own
+/// requests.dns_overrides.push(("www.example.org".into(), [127, 0, 0, 1].into()));
+/// let crawler = Crawler::new("https://www.example.org/")?.requests(requests);
+/// # Ok::<(), crawler::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RequestSettings {
+    /// The timeout for DNS lookup, TCP connect and TLS handshake; 5 seconds by default.
+    pub connect_timeout: Duration,
+    /// Whether robots.txt is fetched and obeyed, and `nofollow` on pages is obeyed; true by default. Only turn it off for
+    /// sites that you own.
+    pub obey_robots: bool,
+    /// The name by which robots.txt, `X-Robots-Tag` headers and `meta` elements address the crawler. By default it is the
+    /// product token of the User-Agent: `mybot` of `mybot/1.0 (+https://example.org/bot)`. The User-Agent must contain the
+    /// name, so that site owners can find it in their logs.
+    pub robots_token: Option<String>,
+    /// Whether links and redirects may lead to private, loopback and other non-public addresses; false by default. The
+    /// origins of the seeds may have addresses of the kind that they have at their first lookup.
+    pub allow_private: bool,
+    /// Hosts with an address that is used instead of DNS. A host is a name, `*.name` for all its subdomains, or `*` for all
+    /// hosts. The first match counts.
+    pub dns_overrides: Vec<(String, IpAddr)>,
+    /// Certificates that are trusted in addition to the well-known roots.
+    pub(crate) trusted_certificates: Certificates,
+}
+
+impl Default for RequestSettings {
+    fn default() -> RequestSettings {
+        RequestSettings {
+            connect_timeout: Duration::from_secs(5),
+            obey_robots: true,
+            robots_token: None,
+            allow_private: false,
+            dns_overrides: Vec::new(),
+            trusted_certificates: Vec::new(),
+        }
+    }
+}
+
+impl RequestSettings {
+    /// Trusts the certificates of a PEM file in addition to the well-known roots.
+    pub fn trust_certificates(&mut self, pem: &[u8]) -> Result<(), Error> {
+        self.trusted_certificates.extend(certificates(pem)?);
+        Ok(())
+    }
+}
+
+/// The address that is used for a host instead of DNS.
+pub(crate) fn dns_override(overrides: &[(String, IpAddr)], host: &str) -> Option<IpAddr> {
+    overrides.iter().find(|(pattern, _)| is_host_match(pattern, host)).map(|(_, address)| *address)
+}
+
+/// Whether a host matches a host name, `*.name` for all its subdomains, or `*` for all hosts.
+fn is_host_match(pattern: &str, host: &str) -> bool {
+    match pattern.strip_prefix('*') {
+        Some("") => true,
+        Some(suffix) => {
+            host.len() > suffix.len()
+                && host.is_char_boundary(host.len() - suffix.len())
+                && host[host.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
+        }
+        None => pattern.eq_ignore_ascii_case(host),
+    }
+}
+
+/// How much a crawl demands of a host, a site and an address: the settings of [`Crawler`](crate::Crawler) beyond its
+/// [`delay`](crate::Crawler::delay).
+///
+/// ```
+/// use crawler::{Crawler, Politeness};
+///
+/// let mut politeness = Politeness::default();
+/// politeness.max_pages_per_host = 100;
+/// let crawler = Crawler::new("https://www.example.org/")?.politeness(politeness);
+/// # Ok::<(), crawler::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Politeness {
+    /// The maximum number of requests in flight to one host; 1 by default. With 1, the delay runs from the end of a response
+    /// to the next request; with more, from request to request.
+    pub concurrency_per_host: usize,
+    /// Whether the delay of a host grows with its response time, up to 30 seconds; true by default.
+    pub adaptive_delay: bool,
+    /// The minimum time between the starts of two requests to a site, which is all hosts of a registrable domain; `None`, the
+    /// default, is a quarter of the delay.
+    pub site_delay: Option<Duration>,
+    /// The minimum time between the starts of two requests to an IP address, whatever hosts it has; 0 by default. The
+    /// workers of a distributed crawl each count their own requests.
+    pub address_delay: Duration,
+    /// The maximum number of pages from each host; unlimited by default.
+    pub max_pages_per_host: u64,
+    /// The maximum number of pages from each site, which is all hosts of a registrable domain; unlimited by default.
+    pub max_pages_per_site: u64,
+    /// The number of failures in a row to connect or to respond in time after which a host is given up; 6 by default. Its
+    /// other URLs are not requested: their outcome is [`Outcome::HostUnreachable`](crate::Outcome::HostUnreachable).
+    pub max_host_failures: u32,
+    /// How long the crawl waits while this machine's network is down, which is when several hosts cannot be connected to and
+    /// none responds; 10 minutes by default. URLs do not fail meanwhile.
+    pub network_timeout: Duration,
+}
+
+impl Default for Politeness {
+    fn default() -> Politeness {
+        Politeness {
+            concurrency_per_host: 1,
+            adaptive_delay: true,
+            site_delay: None,
+            address_delay: Duration::ZERO,
+            max_pages_per_host: u64::MAX,
+            max_pages_per_site: u64::MAX,
+            max_host_failures: 6,
+            network_timeout: Duration::from_secs(10 * 60),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wildcard_matches_subdomains_but_not_the_name_itself() {
+        assert!(is_host_match("*.name", "a.name") && is_host_match("*.name", "B.A.NAME"));
+        for other in ["name", "aname", ".name.org"] {
+            assert!(!is_host_match("*.name", other), "{other}");
+        }
+        assert!(is_host_match("*", "anything") && is_host_match("Name", "name"));
+    }
+}
