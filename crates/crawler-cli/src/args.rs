@@ -7,6 +7,7 @@ mod distributed;
 mod errors;
 mod fetch;
 mod help;
+mod login;
 mod merge;
 mod resume;
 mod url_query;
@@ -22,6 +23,7 @@ pub use self::classic::ClassicJob;
 pub use self::collect::{CollectJob, CollectOutput};
 pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, output_path};
 pub use self::distributed::{PurgeOptions, RedisArgs, RoleKind, RoleOptions, StatusOptions, WorkerOptions};
+pub use self::login::LoginArgs;
 pub use self::resume::ResumeOptions;
 pub use self::url_query::{CrawlSource, UrlQuery};
 
@@ -260,7 +262,10 @@ impl Cli {
                 let id = worker.id.map(WorkerId);
                 Command::Role(RoleKind::Worker(id), Box::new(worker.role.validate("worker")?))
             }
-            Some(CliCommand::Submit(options)) => Command::Submit(options),
+            Some(CliCommand::Submit(mut options)) => {
+                options.fetch.login = LoginArgs::none();
+                Command::Submit(options)
+            }
             Some(CliCommand::Status(options)) => Command::Status(options),
             Some(CliCommand::Stop(redis)) => Command::Stop(redis),
             Some(CliCommand::Purge(options)) => Command::Purge(options),

@@ -3,6 +3,7 @@
 pub mod classic;
 pub mod collect;
 pub mod controller;
+pub mod cookie_file;
 pub mod crawl;
 pub mod demo;
 pub mod inspect;

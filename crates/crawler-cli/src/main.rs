@@ -1,6 +1,7 @@
 //! The command `crawler`: parses the command line and runs a command on an async runtime.
 
 mod args;
+mod atomic_file;
 mod commands;
 mod format;
 mod open_files;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue, USER_AGENT};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -38,7 +38,7 @@ pub enum Oversize {
 pub struct FetchConfig {
     /// The User-Agent header.
     pub user_agent: String,
-    /// Headers that are sent to the origins of the seeds, and to no other.
+    /// Headers that are sent to the hosts of the seeds.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The settings that are rarely changed.
     pub requests: RequestSettings,
@@ -123,8 +123,9 @@ impl FetchConfig {
         self.delay.max(self.site_delay).max(self.address_delay)
     }
 
-    /// Checks the settings that must not be 0.
+    /// Checks the settings of a crawl before it starts.
     pub(crate) fn check(&self) -> Result<(), Error> {
+        self.check_headers()?;
         check_not_zero(&[
             ("concurrency", self.concurrency == 0),
             ("concurrency_per_host", self.max_per_host == 0),
@@ -132,6 +133,26 @@ impl FetchConfig {
             ("timeout", self.timeout.is_zero()),
             ("connect_timeout", self.requests.connect_timeout.is_zero()),
         ])
+    }
+
+    /// Checks that the credentials can be sent, and that no header is set twice.
+    pub fn check_headers(&self) -> Result<(), Error> {
+        let has = |wanted: &HeaderName| self.headers.iter().any(|(name, _)| name == wanted);
+        let twice = |name: &str, what: &str| {
+            Err(Error::InvalidSetting(format!(
+                "cannot send header {name:?}: {what} sets it; use one of the two"
+            )))
+        };
+        if let Some(authentication) = &self.requests.authentication {
+            authentication.header()?;
+            if has(&AUTHORIZATION) {
+                return twice("authorization", "the authentication");
+            }
+        }
+        if self.requests.cookies.is_some() && has(&COOKIE) {
+            return twice("cookie", "the cookie jar");
+        }
+        Ok(())
     }
 
     /// Checks that the name in `robots_token` is one, and that servers see it.
@@ -176,8 +197,10 @@ macro_rules! fetch_setters {
             self
         }
 
-        /// Adds a header to the requests that go to the origins of the seeds. It is sent to no other origin, because
-        /// it may contain a secret.
+        /// Adds a header to the requests that go to the hosts of the seeds, robots.txt included. It is sent to no other
+        /// host, because it may contain a secret, unless
+        /// [`headers_everywhere`](crate::RequestSettings::headers_everywhere) is set. If the seed is an https URL, it is
+        /// sent over https only.
         pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
             self.config.headers.push(crate::config::header(name, value)?);
             Ok(self)
@@ -208,26 +231,47 @@ macro_rules! fetch_setters {
 pub(crate) use fetch_setters;
 
 /// Headers that describe the connection or the message, which only the HTTP client can get right.
-const HTTP_CLIENT_HEADERS: [&str; 8] = [
+const HTTP_CLIENT_HEADERS: [&str; 14] = [
     "accept-encoding",
     "connection",
+    "content-encoding",
     "content-length",
     "expect",
     "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-connection",
+    "range",
     "te",
+    "trailer",
     "transfer-encoding",
     "upgrade",
 ];
 
+/// Maximum size of a header that is to be sent. Most servers accept no longer ones.
+const MAX_HEADER_BYTES: usize = 16 * 1024;
+
 /// Checks a header that is to be sent. Its value is marked as sensitive, so that it is never logged.
-pub(crate) fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
+pub fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
+    let header = HeaderName::from_bytes(name.as_bytes());
+    // What is not a name may be a secret.
+    let header = header.map_err(|_| {
+        Error::InvalidSetting(
+            "cannot send header: its name is not a token; use letters, digits and '-'".into(),
+        )
+    })?;
     let invalid = |what: &str| Error::InvalidSetting(format!("cannot send header {name:?}: {what}"));
-    let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("its name is not a token"))?;
     if HTTP_CLIENT_HEADERS.contains(&header.as_str()) {
-        return Err(invalid("the HTTP client sets it"));
+        return Err(invalid("the HTTP client sets it; leave it out"));
+    }
+    if header == USER_AGENT {
+        return Err(invalid("set the user agent instead"));
+    }
+    if name.len() + value.len() > MAX_HEADER_BYTES {
+        return Err(invalid("it is longer than 16 KB"));
     }
     let mut value = HeaderValue::from_str(value)
-        .map_err(|_| invalid("its value contains a character that HTTP forbids"))?;
+        .map_err(|_| invalid("its value contains a line break or another character that HTTP forbids"))?;
     value.set_sensitive(true);
     Ok((header, value))
 }

@@ -43,7 +43,6 @@ impl Domain {
 
     /// The domain of a URL as text. A text that is not a URL is its own domain.
     #[doc(hidden)]
-    #[doc(hidden)]
     pub fn from_url_str(url: &str) -> Domain {
         if let Some(domain) = Domain::from_plain_name(throttle_key(url)) {
             return domain;
@@ -89,6 +88,22 @@ impl Domain {
     pub(crate) fn is_dotted_name(&self) -> bool {
         self.0.contains('.') && !self.0.contains(':') && self.0.parse::<Ipv4Addr>().is_err()
     }
+}
+
+/// The host of a URL up to its registrable domain: the unit of cookies, without the port. It is the whole host for an IP
+/// address, a name of a single label and a public suffix.
+pub(crate) fn registrable_host(url: &Url) -> &str {
+    match url.host() {
+        Some(url::Host::Domain(name)) if !name.split('.').any(str::is_empty) => {
+            psl::domain_str(name).unwrap_or(name)
+        }
+        _ => url.host_str().unwrap_or_default(),
+    }
+}
+
+/// Whether a name is a public suffix of several labels, such as `co.uk`.
+pub(crate) fn is_public_suffix(name: &str) -> bool {
+    name.contains('.') && psl::suffix_str(name) == Some(name)
 }
 
 impl fmt::Display for Domain {

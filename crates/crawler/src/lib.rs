@@ -50,6 +50,8 @@ mod callbacks;
 mod classic;
 #[cfg(feature = "net")]
 mod config;
+#[cfg(feature = "net")]
+mod cookies;
 #[cfg(test)]
 mod cpu_time;
 #[cfg(feature = "net")]
@@ -113,6 +115,8 @@ pub use classic::{ClassicCrawl, ClassicReport};
 #[cfg(feature = "net")]
 pub use config::Oversize;
 #[cfg(feature = "net")]
+pub use cookies::CookieJar;
+#[cfg(feature = "net")]
 pub use domain::Domain;
 #[cfg(feature = "net")]
 pub use error::{Error, StorageError, StorageErrorKind};
@@ -133,9 +137,9 @@ pub use page::Page;
 #[cfg(feature = "net")]
 pub use pipeline::{CrawlEnd, CrawlReport, Crawler, PageStream, ResumeStatus};
 #[cfg(feature = "net")]
-pub use prioritizer::{Candidate, DepthPopularity, Priorities, Prioritizer, Priority, SourceLink};
+pub use prioritizer::{Candidate, Priorities, Prioritizer, Priority, SourceLink};
 #[cfg(feature = "net")]
-pub use request_settings::{Politeness, RequestSettings};
+pub use request_settings::{Authentication, Politeness, RequestSettings};
 #[cfg(feature = "net")]
 pub use scope::{RejectReason, Scope};
 #[cfg(feature = "net")]

@@ -1,9 +1,11 @@
-//! The settings of requests that are rarely changed, and of politeness, as the public API has them.
+//! The settings of requests that are rarely changed, and those of politeness, as the public API has them.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::config::{Certificates, certificates};
+use crate::cookies::CookieJar;
 use crate::error::Error;
 
 /// How requests are sent: the settings that are rarely changed, of [`Crawler`](crate::Crawler) and
@@ -36,6 +38,14 @@ pub struct RequestSettings {
     /// Hosts with an address that is used instead of DNS. A host is a name, `*.name` for all its subdomains, or `*` for all
     /// hosts. The first match counts.
     pub dns_overrides: Vec<(String, IpAddr)>,
+    /// The cookies of the crawl; `None`, the default, stores and sends none.
+    pub cookies: Option<CookieJar>,
+    /// The credentials for the origins of the seeds: scheme, host and port. They are sent to no other origin. Those in the
+    /// URL of a seed take precedence.
+    pub authentication: Option<Authentication>,
+    /// Whether the headers that were added to the crawl are sent to all hosts; false by default. Then only the hosts of the
+    /// seeds get them, and if the seed is an https URL, over https only.
+    pub headers_everywhere: bool,
     /// Certificates that are trusted in addition to the well-known roots.
     pub(crate) trusted_certificates: Certificates,
 }
@@ -48,8 +58,35 @@ impl Default for RequestSettings {
             robots_token: None,
             allow_private: false,
             dns_overrides: Vec::new(),
+            cookies: None,
+            authentication: None,
+            headers_everywhere: false,
             trusted_certificates: Vec::new(),
         }
+    }
+}
+
+/// Credentials for the Authorization header.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Authentication {
+    /// Basic authentication. The user name contains no colon.
+    Basic {
+        /// The user name.
+        user: String,
+        /// The password.
+        password: String,
+    },
+    /// A bearer token.
+    Bearer(String),
+}
+
+impl fmt::Debug for Authentication {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Authentication::Basic { .. } => "Basic",
+            Authentication::Bearer(_) => "Bearer",
+        })
     }
 }
 

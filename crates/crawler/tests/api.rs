@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crawler::{
-    ClassicCrawl, CrawlEnd, Crawler, Error, Module, Outcome, OutcomeGroup, Output, OutputWrite, Page,
-    Politeness, RequestSettings, Scope, StopHandle, StorageErrorKind, Target,
+    Authentication, ClassicCrawl, CookieJar, CrawlEnd, Crawler, Error, Module, Outcome, OutcomeGroup, Output,
+    OutputWrite, Page, Politeness, RequestSettings, Scope, StopHandle, StorageErrorKind, Target,
 };
 use testweb::{Response, Site, Web};
 
@@ -183,6 +183,34 @@ async fn a_header_goes_to_the_origins_of_the_seeds_and_nowhere_else() {
 }
 
 #[test]
+fn a_program_can_log_in_and_keep_the_cookies() {
+    let web = serve(Site::new().fallback(|request| {
+        let is_member = request.header("cookie").is_some_and(|cookie| cookie.contains("session=1"));
+        match (request.path.as_str(), is_member) {
+            ("/", true) => Response::page("<a href=/in>in</a>").header("Set-Cookie", "seen=2; Max-Age=9999"),
+            ("/in", true) if request.header("authorization") == Some("Bearer s3cr") => Response::page("in"),
+            _ => Response::status(403),
+        }
+    }));
+    let jar = CookieJar::from_netscape("127.0.0.1\tFALSE\t/\tFALSE\t0\told\t0\n").unwrap();
+    jar.add(&web.url("/").parse().unwrap(), "session=1").unwrap();
+    let login = || {
+        requests(|requests| {
+            requests.cookies = Some(jar.clone());
+            requests.authentication = Some(Authentication::Bearer("s3cr".into()));
+            requests.obey_robots = false;
+        })
+    };
+    assert_eq!(crawl(&web).requests(login()).run_blocking().unwrap().snapshot.pages, 2);
+    let last = web.log().for_path("/in");
+    assert_eq!(last[0].header("cookie"), Some("old=0; seen=2; session=1"));
+    assert!(jar.to_netscape().contains("\tseen\t2\n") && !format!("{:?}", login()).contains("s3cr"));
+    let directory = tempfile::tempdir().unwrap();
+    let classic = ClassicCrawl::new(&web.url("/"), directory.path(), 3).unwrap().delay(Duration::ZERO);
+    assert_eq!(classic.requests(login()).run_blocking().unwrap().stats.pages(), 2);
+}
+
+#[test]
 fn settings_do_not_reset_each_other() {
     // Two hosts respond slowly. Only several requests in flight fetch from both at once.
     let slow = |_: usize| Site::new().response("/", Response::page("x").delay(Duration::from_millis(400)));
@@ -247,6 +275,10 @@ fn bad_settings_are_errors_that_can_be_matched() {
     let crawl = || Crawler::new("http://127.0.0.1:1/").unwrap();
     assert!(matches!(crawl().module_from_spec("nothing=x"), Err(Error::Module(_))));
     assert!(matches!(crawl().header("a b", "x"), Err(Error::InvalidSetting(_))));
+    let bad_token =
+        self::requests(|requests| requests.authentication = Some(Authentication::Bearer("a b".into())));
+    assert!(matches!(crawl().requests(bad_token).run_blocking(), Err(Error::InvalidSetting(_))));
+    assert!(matches!(CookieJar::from_netscape("no cookie"), Err(Error::InvalidSetting(_))));
     assert!(matches!(crawl().near_duplicates(Some(1.5)), Err(Error::InvalidSetting(_))));
     let mut requests = RequestSettings::default();
     assert!(matches!(requests.trust_certificates(b"no PEM"), Err(Error::InvalidSetting(_))));

@@ -1,8 +1,9 @@
 //! The arguments of the classic crawl: `crawler seedURL pageDirectory maxDepth`.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use crawler::CookieJar;
 use crawler::internal::classic::ClassicCrawl;
 use crawler::internal::classic::ClassicInternals as _;
 use crawler::internal::task::Depth;
@@ -57,11 +58,16 @@ pub struct ClassicJob {
     pub concurrency: usize,
     /// How much is printed.
     pub verbosity: Verbosity,
+    /// The cookies of the crawl.
+    pub cookies: Option<CookieJar>,
+    /// The file for them.
+    pub save_cookies: Option<PathBuf>,
 }
 
 impl ClassicArgs {
     /// Checks the arguments.
-    pub fn validate(self) -> Result<ClassicJob, String> {
+    pub fn validate(mut self) -> Result<ClassicJob, String> {
+        self.fetch.login.resolve()?;
         // Clap requires all three.
         let missing = |name| format!("missing <{name}>");
         let seed = self.seed.as_deref().ok_or_else(|| missing("seedURL"))?;
@@ -69,14 +75,17 @@ impl ClassicArgs {
         let directory = self.directory.clone().ok_or_else(|| missing("pageDirectory"))?;
         let max_depth = self.max_depth.ok_or_else(|| missing("maxDepth"))?;
         let (internal_source, internal) = self.internal()?;
-        let config = self.fetch.config(self.concurrency, self.concurrency)?;
+        let config = self.fetch.config(std::slice::from_ref(&seed), self.concurrency, self.concurrency)?;
+        let save_cookies = self.fetch.login.save_cookies().map(Path::to_owned);
+        let cookies = config.requests.cookies.clone();
         let crawl =
             ClassicCrawl::new(seed.as_str(), directory, max_depth).map_err(|error| error.to_string())?;
         let mut crawl = crawl.overwrite(self.overwrite).configure(|fetch| *fetch = config);
         if let Some(prefix) = &internal {
             crawl = crawl.internal_prefix(prefix).map_err(|error| format!("{error} ({internal_source})"))?;
         }
-        Ok(ClassicJob { crawl, seed, concurrency: self.concurrency, verbosity: self.fetch.verbosity() })
+        let (concurrency, verbosity) = (self.concurrency, self.fetch.verbosity());
+        Ok(ClassicJob { crawl, seed, concurrency, verbosity, cookies, save_cookies })
     }
 
     /// The prefix for internal URLs, and the option or variable that set it. An empty variable counts as not set.

@@ -14,7 +14,7 @@ use crawler::internal::prioritizer::{PageRank, PriorityQueues, Random, pagerank}
 use crawler::internal::scope::rejecting_private;
 use crawler::internal::similarity::Threshold;
 use crawler::internal::task::Depth;
-use crawler::{Crawler, Politeness, Scope};
+use crawler::{CookieJar, Crawler, Politeness, Scope};
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
@@ -158,6 +158,10 @@ pub struct CrawlOptions {
     #[arg(skip)]
     #[serde(skip)]
     pub forgotten_credentials: Vec<String>,
+    /// Options for logins that were given to an earlier process. Their values are not stored.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub forgotten_logins: Vec<String>,
     /// The names of the options that were given, on the command line or in the environment.
     #[arg(skip)]
     #[serde(skip)]
@@ -206,17 +210,21 @@ pub struct CrawlJob {
     pub crawler: Crawler,
     /// Its options.
     pub options: CrawlOptions,
+    /// The cookies of the crawl.
+    pub cookies: Option<CookieJar>,
 }
 
 impl CrawlOptions {
     /// Checks the options.
     pub fn validate(self) -> Result<CrawlJob, String> {
         // In a distributed crawl, each process resolves paths on its own machine.
-        let options = if self.distributed.redis.is_none() { self.with_absolute_paths()? } else { self };
+        let mut options = if self.distributed.redis.is_none() { self.with_absolute_paths()? } else { self };
+        options.fetch.login.resolve()?;
         options.check_outputs()?;
         let seeds = options.seeds()?;
-        let config = options.fetch.config(options.concurrency, options.per_host)?;
+        let config = options.fetch.config(&seeds, options.concurrency, options.per_host)?;
         let page_rank = options.page_rank(&config)?;
+        let cookies = config.requests.cookies.clone();
         let oversize = match options.oversize {
             OversizeRule::Truncate => Oversize::Truncate,
             OversizeRule::Drop => Oversize::Drop,
@@ -258,7 +266,7 @@ impl CrawlOptions {
         if let Some(directory) = &options.state {
             crawler = crawler.state_dir(directory).metadata(SavedOptions::new(&options).to_bytes());
         }
-        Ok(CrawlJob { crawler, options })
+        Ok(CrawlJob { crawler, options, cookies })
     }
 
     /// The distributed crawl, if `--redis` was given. It reports to `notice`.

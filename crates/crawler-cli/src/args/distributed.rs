@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::crawl::CrawlOptions;
 use super::fetch::certificates;
+use super::login::{LoginArgs, SECRET_OPTIONS};
 use crate::printable::print_error;
 use crate::values;
 
@@ -32,7 +33,7 @@ pub const FRONTIER_OPTIONS: [&str; 9] =
     ["stay", "redis", "crawl", "ca-file", "pagerank-url", "connect-timeout", "timeout", "resolve", "quiet"];
 
 /// The options that the help of `crawler worker` lists: those that can differ between machines.
-pub const WORKER_OPTIONS: [&str; 16] = [
+pub const WORKER_OPTIONS: [&str; 22] = [
     "id",
     "stay",
     "redis",
@@ -47,12 +48,18 @@ pub const WORKER_OPTIONS: [&str; 16] = [
     "connect-timeout",
     "timeout",
     "resolve",
+    "header",
+    "cookie",
+    "cookies",
+    "save-cookies",
+    "auth",
+    "bearer-token",
     "verbose",
     "quiet",
 ];
 
 /// The options of `crawl` that `submit` does not have.
-const NOT_FOR_SUBMIT: [&str; 5] = ["state", "workers", "progress", "summary", "verbose"];
+const NOT_FOR_SUBMIT: [&str; 6] = ["state", "workers", "progress", "summary", "save-cookies", "verbose"];
 
 /// Adapts the options of `crawl` to `crawler submit`.
 pub fn adapt_submit(submit: clap::Command) -> clap::Command {
@@ -61,7 +68,7 @@ pub fn adapt_submit(submit: clap::Command) -> clap::Command {
         Some("redis") => required_redis(option),
         Some("crawl") => option.help_heading(None).display_order(1),
         Some("module") => option.help(MODULE_HELP),
-        Some(name) if NOT_FOR_SUBMIT.contains(&name) => option.hide(true),
+        Some(name) if NOT_FOR_SUBMIT.contains(&name) || SECRET_OPTIONS.contains(&name) => option.hide(true),
         Some("quiet") => option.help("Print nothing unless an error occurs"),
         _ => option,
     })
@@ -96,6 +103,8 @@ pub fn adapt_role(role: clap::Command, listed: &[&str]) -> clap::Command {
         match name.as_str() {
             "redis" => required_redis(option),
             "crawl" => option.env("CRAWLER_CRAWL").hide_env_values(true),
+            // They have variables of their own in all commands.
+            name if SECRET_OPTIONS.contains(&name) => option,
             // The defaults that clap knows are those of `crawl`; a role's defaults are the crawl's settings.
             name => {
                 let variable = format!("CRAWLER_{}", name.replace('-', "_").to_uppercase());
@@ -268,7 +277,11 @@ pub enum RoleKind {
 
 impl RoleOptions {
     /// Checks the arguments.
-    pub fn validate(self, role: &str) -> Result<RoleOptions, String> {
+    pub fn validate(mut self, role: &str) -> Result<RoleOptions, String> {
+        match role {
+            "worker" => self.options.fetch.login.resolve()?,
+            _ => self.options.fetch.login = LoginArgs::none(),
+        }
         if !self.options.seeds.is_empty() {
             return Err(format!("'crawler {role}' takes no URLs; add them with 'crawler submit'"));
         }

@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crawler::RequestSettings;
 use crawler::internal::config::{self, Certificates, FetchConfig, Oversize};
 use crawler::internal::strip_query::StripQuery;
+use crawler::{CookieJar, RequestSettings};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::Verbosity;
+use super::login::{self, LoginArgs};
 use crate::values;
 
 /// The options as parsed. The gaps in `display_order` are for options that only one kind of crawl has.
@@ -63,6 +64,18 @@ pub struct FetchArgs {
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub ca_file: Option<PathBuf>,
 
+    #[command(flatten)]
+    #[serde(skip)]
+    pub login: LoginArgs,
+    /// Send the headers of --header to all hosts
+    #[arg(long, help_heading = login::HEADING)]
+    #[serde(default)]
+    pub header_everywhere: bool,
+    /// Store the cookies that servers set, and send them back; the other options for cookies imply it
+    #[arg(long, help_heading = login::HEADING)]
+    #[serde(default)]
+    pub accept_cookies: bool,
+
     /// Print a line for each event, with depth and URL
     #[arg(short, long, conflicts_with = "quiet", help_heading = "Output")]
     pub verbose: bool,
@@ -73,8 +86,13 @@ pub struct FetchArgs {
 
 impl FetchArgs {
     /// The fetch configuration with at most `concurrency` requests in flight, and `max_per_host` of them to one host.
-    pub fn config(&self, concurrency: usize, max_per_host: usize) -> Result<FetchConfig, String> {
-        let config = FetchConfig {
+    pub fn config(
+        &self,
+        seeds: &[Url],
+        concurrency: usize,
+        max_per_host: usize,
+    ) -> Result<FetchConfig, String> {
+        let mut config = FetchConfig {
             user_agent: self.user_agent()?,
             requests: self.requests()?,
             delay: self.delay,
@@ -87,6 +105,7 @@ impl FetchArgs {
             strip_query: self.strip_query()?,
             ..FetchConfig::default()
         };
+        self.login.apply(&mut config, seeds)?;
         config.check_robots_token().map_err(|error| format!("--robots-token is invalid: {error}"))?;
         Ok(config)
     }
@@ -99,6 +118,8 @@ impl FetchArgs {
         requests.robots_token = self.robots_token.clone();
         requests.allow_private = self.allow_private;
         requests.dns_overrides = self.resolve.clone();
+        requests.headers_everywhere = self.header_everywhere;
+        requests.cookies = self.accept_cookies.then(CookieJar::default);
         if let Some(path) = &self.ca_file {
             let pem = read_ca_file(path)?;
             requests.trust_certificates(&pem).map_err(|error| ca_file_error(path, &error))?;

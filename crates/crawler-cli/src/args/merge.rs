@@ -36,7 +36,8 @@ impl CrawlOptions {
                 merged[name] = value.clone();
             }
         }
-        let merged: CrawlOptions = serde_json::from_value(merged).map_err(|error| error.to_string())?;
+        let mut merged: CrawlOptions = serde_json::from_value(merged).map_err(|error| error.to_string())?;
+        merged.fetch.login = self.fetch.login;
         let distributed = DistributedArgs {
             redis: self.distributed.redis.clone(),
             crawl: self.distributed.crawl.clone(),
@@ -46,12 +47,19 @@ impl CrawlOptions {
         Ok(merged.with_seeds_of(Some(&saved)))
     }
 
-    /// Adds the seeds of the saved options, which come first.
+    /// The options for logins that an earlier process of the crawl had, and this one has not.
+    pub fn missing_logins(&self) -> Vec<String> {
+        let given = self.fetch.login.names();
+        self.forgotten_logins.iter().filter(|name| !given.contains(name)).cloned().collect()
+    }
+
+    /// Adds the seeds of the saved options, which come first, and what is known of its logins.
     pub fn with_seeds_of(self, saved: Option<&CrawlOptions>) -> CrawlOptions {
         let mut seeds = saved.map_or_else(Vec::new, |saved| saved.seeds.clone());
         let seen: HashSet<String> = seeds.iter().cloned().collect();
         seeds.extend(self.seeds.into_iter().filter(|seed| !seen.contains(seed)));
-        CrawlOptions { seeds, ..self }
+        let forgotten_logins = saved.map_or_else(Vec::new, |saved| saved.forgotten_logins.clone());
+        CrawlOptions { seeds, forgotten_logins, ..self }
     }
 
     /// Checks that the seeds given now are seeds of the crawl that has the saved options.

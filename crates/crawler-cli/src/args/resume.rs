@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::crawl::{CrawlOptions, ProgressForm, absolute};
+use super::login::LoginArgs;
 use crate::values;
 
 /// The options of `crawler resume`: the state directory, and the settings that can change on resume.
@@ -36,6 +37,9 @@ pub struct ResumeOptions {
     #[arg(long, value_name = "N", value_parser = values::concurrency, help_heading = "Workers")]
     concurrency: Option<usize>,
 
+    #[command(flatten)]
+    login: LoginArgs,
+
     /// Progress on standard error: auto is live on a terminal and plain lines elsewhere
     #[arg(long, value_name = "FORM", value_enum, conflicts_with = "quiet", help_heading = "Output")]
     progress: Option<ProgressForm>,
@@ -54,6 +58,7 @@ impl ResumeOptions {
     /// Checks the arguments.
     pub fn validate(mut self) -> Result<ResumeOptions, String> {
         self.directory = absolute("DIR", &self.directory)?;
+        self.login.resolve()?;
         if let Some(summary) = &mut self.summary {
             *summary = absolute("--summary", summary)?;
         }
@@ -64,6 +69,7 @@ impl ResumeOptions {
     pub fn merged_over(self, saved: CrawlOptions) -> CrawlOptions {
         let mut options = saved;
         options.state = Some(self.directory);
+        options.fetch.login = self.login;
         options.max_pages = self.max_pages.unwrap_or(options.max_pages);
         options.max_bytes = self.max_bytes.unwrap_or(options.max_bytes);
         options.max_time = self.max_time.or(options.max_time);

@@ -13,6 +13,7 @@ use crawler::internal::stop::StopHandle;
 use url::Url;
 
 use crate::args::{ClassicJob, Verbosity};
+use crate::commands::cookie_file::CookieFile;
 use crate::commands::crawl::status_of;
 use crate::commands::{remedy, start_there, with_hint};
 use crate::open_files::make_room;
@@ -23,13 +24,17 @@ use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
 /// Runs the command and returns its exit status.
 pub async fn run(job: ClassicJob) -> u8 {
-    match make_room(job.concurrency, &format!("--concurrency {}", job.concurrency)) {
-        Ok(()) => crawl(&job.seed, job.crawl, job.verbosity).await,
+    let prepared = make_room(job.concurrency, &format!("--concurrency {}", job.concurrency))
+        .and_then(|()| CookieFile::new(job.save_cookies.as_deref(), job.cookies));
+    let cookie_file = match prepared {
+        Ok(cookie_file) => cookie_file,
         Err(error) => {
             print_error(&error);
-            EXIT_USAGE
+            return EXIT_USAGE;
         }
-    }
+    };
+    let status = crawl(&job.seed, job.crawl, job.verbosity).await;
+    cookie_file.map_or(status, |file| file.write(status))
 }
 
 /// Crawls, shows the progress, prints the summary, and returns the exit status.

@@ -1,9 +1,12 @@
 //! Starts and supervises a distributed crawl: `crawler crawl URL… --redis URL`.
 
 use std::cell::Cell;
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crawler::internal::backend::WorkerId;
 use crawler::internal::backend::redis::{CrawlControl, Phase};
 use crawler::internal::distributed::crawl_loss::CrawlLossDetector;
 use crawler::internal::distributed::remote::{CrawlStatus, RemoteCrawl};
@@ -15,7 +18,8 @@ use crawler::internal::stop::StopHandle;
 use crawler::{CrawlReport, Error, StorageErrorKind};
 
 use super::supervisor::Supervisor;
-use crate::args::CrawlJob;
+use crate::args::{CrawlJob, CrawlOptions};
+use crate::commands::cookie_file::{CookieFile, part_file};
 use crate::commands::crawl::display::Display;
 use crate::commands::crawl::outcome_log::OutcomeLog;
 use crate::commands::crawl::saved_options::SavedOptions;
@@ -42,11 +46,12 @@ pub async fn run(job: CrawlJob) -> u8 {
     let notice: Notice = Arc::new(move |message: &str| shown.print(&format!("crawler: {message}")));
     let prepared = job.options.shared_crawl(notice).and_then(|shared| {
         let summary = job.options.summary.as_deref().map(SummaryFile::new).transpose()?;
-        Ok((shared, summary))
+        let cookie_file = CookieFile::new(job.options.fetch.login.save_cookies(), job.cookies.clone())?;
+        Ok((shared, summary, cookie_file))
     });
-    let (mut shared, summary_file) = match prepared {
-        Ok((Some(shared), summary)) => (shared, summary),
-        Ok((None, _)) => return EXIT_USAGE,
+    let (mut shared, summary_file, cookie_file) = match prepared {
+        Ok((Some(shared), summary, cookie_file)) => (shared, summary, cookie_file),
+        Ok((None, ..)) => return EXIT_USAGE,
         Err(error) => {
             print_error(&error);
             return EXIT_USAGE;
@@ -61,7 +66,7 @@ pub async fn run(job: CrawlJob) -> u8 {
         never = signals::watch(&stop, &signal_status, |message| display.print(message), || display.clear()) => match never {},
     };
     display.clear();
-    match report {
+    let status = match report {
         Ok(report) => {
             let report = reader.explain(report);
             let outcome_log = OutcomeLog::new(&options, reader);
@@ -72,7 +77,15 @@ pub async fn run(job: CrawlJob) -> u8 {
             print_error(&with_hint(&error));
             signal_status.get().unwrap_or(status_of(&error))
         }
-    }
+    };
+    cookie_file.map_or(status, |file| file.write_merged(&cookie_parts(&options), status))
+}
+
+/// The files in which the workers save their cookies.
+fn cookie_parts(options: &CrawlOptions) -> Vec<PathBuf> {
+    let file = options.fetch.login.save_cookies();
+    let workers = (0..options.workers() as u16).map(WorkerId);
+    file.into_iter().flat_map(|file| workers.clone().map(|id| part_file(file, id))).collect()
 }
 
 async fn control(
@@ -111,6 +124,8 @@ async fn control(
         }
         Some(_) => ResumeStatus::Resumed,
     };
+    // Those of an earlier controller that was killed.
+    cookie_parts(&options).iter().for_each(|part| drop(fs::remove_file(part)));
     display.show(&remote.status().await?.snapshot);
     remote.submit(&metadata, &seeds, shared).await?;
     let mut supervisor = Supervisor::new(shared, &options, Arc::clone(display), reader.clone());

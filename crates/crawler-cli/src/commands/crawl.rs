@@ -3,7 +3,7 @@
 pub mod display;
 pub mod json;
 pub mod outcome_log;
-mod resume_hints;
+pub mod resume_hints;
 pub mod saved_options;
 pub mod stdout_reader;
 mod summary;
@@ -30,6 +30,7 @@ use self::stdout_reader::StdoutReader;
 pub use self::summary::stop_reason;
 use self::summary_file::SummaryFile;
 use crate::args::{CrawlJob, CrawlOptions, ProgressForm, ResumeOptions, Verbosity};
+use crate::commands::cookie_file::CookieFile;
 use crate::commands::with_hint;
 use crate::open_files::{make_room, spare};
 use crate::printable::{print_error, print_stdout};
@@ -53,10 +54,11 @@ pub async fn resume(resume: ResumeOptions) -> u8 {
     };
     let job = saved.and_then(|saved| {
         let options = resume.merged_over(saved);
-        if let Some(warning) = resume_hints::missing_credentials(&options.forgotten_credentials)
-            && options.fetch.verbosity() != Verbosity::Quiet
-        {
-            print_error(&warning);
+        let warnings = resume_hints::missing_credentials(&options.forgotten_credentials);
+        for warning in warnings.into_iter().chain(resume_hints::missing_logins(&options)) {
+            if options.fetch.verbosity() != Verbosity::Quiet {
+                print_error(&warning);
+            }
         }
         options.validate()
     });
@@ -82,7 +84,19 @@ pub fn status_of(error: &Error) -> u8 {
 
 /// Runs a crawl and returns its exit status.
 pub async fn run(job: CrawlJob) -> u8 {
-    let CrawlJob { crawler, options } = job;
+    let cookie_file = match CookieFile::new(job.options.fetch.login.save_cookies(), job.cookies.clone()) {
+        Ok(cookie_file) => cookie_file,
+        Err(error) => {
+            print_error(&error);
+            return EXIT_USAGE;
+        }
+    };
+    let status = crawl(job).await;
+    cookie_file.map_or(status, |file| file.write(status))
+}
+
+async fn crawl(job: CrawlJob) -> u8 {
+    let CrawlJob { crawler, options, .. } = job;
     let (summary_file, spare) = match prepare(&options) {
         Ok(prepared) => prepared,
         Err(error) => {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crawler::CookieJar;
 use crawler::internal::backend::redis::Phase;
 use crawler::internal::distributed::RunRole as _;
 use crawler::internal::distributed::remote::RemoteCrawl;
@@ -14,7 +15,9 @@ use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::stop::StopHandle;
 
 use crate::args::{CrawlJob, CrawlOptions, RoleKind, RoleOptions, Verbosity};
+use crate::commands::cookie_file::CookieFile;
 use crate::commands::crawl::outcome_log::OutcomeLog;
+use crate::commands::crawl::resume_hints::missing_logins;
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::stdout_reader::StdoutReader;
 use crate::commands::crawl::{SpareConnections, status_of};
@@ -47,9 +50,31 @@ pub async fn run(kind: RoleKind, role: RoleOptions) -> u8 {
     let (stop, signal_status) = (StopHandle::new(), Cell::new(None));
     shared.redis.connect_options.stop = stop.clone();
     let print = |message: &str| notice(message);
-    tokio::select! {
-        status = run_role(kind, &role, shared, &stop) => signal_status.get().unwrap_or(status),
+    let mut cookies = WorkerCookies::default();
+    let status = tokio::select! {
+        status = run_role(kind, &role, shared, &stop, &mut cookies) => signal_status.get().unwrap_or(status),
         never = signals::watch(&stop, &signal_status, print, || {}) => match never {},
+    };
+    cookies.file.map_or(status, |file| file.write(status))
+}
+
+/// The cookies of a worker, which keeps them when it joins the crawl again.
+#[derive(Default)]
+struct WorkerCookies {
+    jar: Option<CookieJar>,
+    file: Option<CookieFile>,
+}
+
+impl WorkerCookies {
+    /// Lets the crawl use these cookies instead of its new ones, if it uses any.
+    fn keep(&mut self, job: CrawlJob) -> Result<CrawlJob, String> {
+        let Some(new) = job.cookies else { return Ok(job) };
+        let jar = self.jar.get_or_insert(new).clone();
+        if self.file.is_none() {
+            self.file = CookieFile::new(job.options.fetch.login.save_cookies(), Some(jar.clone()))?;
+        }
+        let crawler = job.crawler.configure(|config| config.requests.cookies = Some(jar.clone()));
+        Ok(CrawlJob { crawler, cookies: Some(jar), ..job })
     }
 }
 
@@ -58,7 +83,13 @@ fn usage_error(message: &str) -> u8 {
     EXIT_USAGE
 }
 
-async fn run_role(kind: RoleKind, role: &RoleOptions, mut shared: SharedCrawl, stop: &StopHandle) -> u8 {
+async fn run_role(
+    kind: RoleKind,
+    role: &RoleOptions,
+    mut shared: SharedCrawl,
+    stop: &StopHandle,
+    cookies: &mut WorkerCookies,
+) -> u8 {
     loop {
         let saved = match wait_for_crawl(role, &mut shared, stop).await {
             Ok(Some(saved)) => saved,
@@ -68,10 +99,16 @@ async fn run_role(kind: RoleKind, role: &RoleOptions, mut shared: SharedCrawl, s
         // All processes must use the same heartbeat timeout, or two of them would fetch from the same host.
         let dead_after = saved.distributed.dead_after;
         let job = role.options.clone().merged_over(saved).and_then(CrawlOptions::validate);
+        let job = job.and_then(|job| cookies.keep(job));
         let CrawlJob { crawler, options, .. } = match job {
             Ok(job) => job,
             Err(error) => return usage_error(&error),
         };
+        if matches!(kind, RoleKind::Worker(_))
+            && let Some(warning) = missing_logins(&options)
+        {
+            (shared.notice)(&warning);
+        }
         let (shared, notice) = (SharedCrawl { dead_after, ..shared.clone() }, Arc::clone(&shared.notice));
         let spare = match SpareConnections::for_workers(1, options.concurrency) {
             Ok(spare) => spare,

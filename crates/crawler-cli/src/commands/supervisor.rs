@@ -18,7 +18,8 @@ use crawler::internal::prioritizer::pagerank;
 use crawler::{Error, StorageErrorKind};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::args::{CrawlOptions, Verbosity};
+use crate::args::{CrawlOptions, LoginArgs, Verbosity};
+use crate::commands::cookie_file::part_file;
 use crate::commands::crawl::display::Display;
 use crate::commands::crawl::stdout_reader::StdoutReader;
 use crate::printable::print_error;
@@ -45,6 +46,7 @@ pub(super) struct Supervisor {
     crawl: String,
     redis: String,
     ca_file: Option<PathBuf>,
+    login: LoginArgs,
     verbosity: Verbosity,
     display: Arc<Display>,
     reader: StdoutReader,
@@ -78,6 +80,7 @@ impl Supervisor {
             crawl: shared.redis.crawl.clone(),
             redis: shared.redis.address.with_secrets(),
             ca_file: options.fetch.ca_file.clone(),
+            login: options.fetch.login.clone(),
             verbosity: options.fetch.verbosity(),
             display,
             reader,
@@ -149,6 +152,12 @@ impl Supervisor {
         }
         // Other users can see the arguments of a process, and the URL may contain a password.
         command.env("CRAWLER_REDIS", &self.redis);
+        if let Role::Worker(id) = role {
+            command.envs(self.login.environment());
+            if let Some(file) = self.login.save_cookies() {
+                command.env("CRAWLER_SAVE_COOKIES", part_file(file, id));
+            }
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(cannot_start)?;
         if let Some(stdout) = child.stdout.take() {

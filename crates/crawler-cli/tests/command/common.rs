@@ -158,6 +158,10 @@ impl Running {
         Pid::from_raw(self.child.id() as i32).expect("a child has a number")
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("the child is there until it is waited for");
     }

@@ -22,6 +22,7 @@ mod help;
 mod hostile;
 mod https;
 mod inspect;
+mod login;
 mod nofollow;
 mod open_files;
 mod output;

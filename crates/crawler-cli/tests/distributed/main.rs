@@ -9,6 +9,7 @@ mod crawls;
 mod decisions;
 mod failovers;
 mod fixture;
+mod login;
 mod lost_crawl;
 mod messages;
 mod outages;

@@ -8,8 +8,8 @@ mod connections;
 pub mod decode;
 pub mod headers;
 mod read_allowance;
+mod request_headers;
 
-use std::collections::HashSet;
 use std::error::Error as _;
 use std::io;
 use std::net::IpAddr;
@@ -17,7 +17,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use base64::Engine as _;
 use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -34,6 +33,7 @@ pub use self::connect::PinKinds;
 use self::connect::{Connector, describe_io_error};
 use self::connections::{Connection, ConnectionPool};
 use self::read_allowance::ResponseBody;
+use self::request_headers::RequestHeaders;
 use crate::config::FetchConfig;
 use crate::error::Error;
 use crate::fetch::robots::directives::RobotsDirectives;
@@ -78,9 +78,7 @@ impl Download {
 pub struct Downloader {
     config: Arc<FetchConfig>,
     connections: ConnectionPool,
-    headers: HeaderMap,
-    /// Secret headers, each sent to its origin only.
-    credentials: Vec<(Origin, HeaderName, HeaderValue)>,
+    headers: RequestHeaders,
     requests: RequestCounter,
 }
 
@@ -88,32 +86,12 @@ impl Downloader {
     /// A downloader for a crawl of these seeds. The seeds' origins may have non-public addresses, of the kinds that they
     /// have at first. Credentials in a seed are sent to its own origin only.
     pub fn new(config: Arc<FetchConfig>, seeds: &[Url]) -> Result<Downloader, Error> {
-        let user_agent = HeaderValue::from_str(&config.user_agent).map_err(|_| {
-            Error::InvalidSetting(format!(
-                "cannot send user agent {:?}: it is not printable ASCII; remove other characters",
-                config.user_agent
-            ))
-        })?;
-        let mut headers = HeaderMap::new();
-        headers.insert(header::USER_AGENT, user_agent);
-        headers.insert(
-            header::ACCEPT,
-            HeaderValue::from_static("text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5"),
-        );
-        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(decode::ACCEPTED));
-        let trusted_origins: Vec<Origin> = seeds.iter().map(Origin::from_url).collect();
-        let mut credentials: Vec<_> = seeds
-            .iter()
-            .filter_map(|seed| Some((Origin::from_url(seed), header::AUTHORIZATION, authorization(seed)?)))
-            .collect();
-        for origin in trusted_origins.iter().collect::<HashSet<_>>() {
-            let headers = config.headers.iter().cloned();
-            credentials.extend(headers.map(|(name, value)| (origin.clone(), name, value)));
-        }
+        let headers = RequestHeaders::new(&config, seeds)?;
+        let trusted_origins = seeds.iter().map(Origin::from_url).collect();
         let connector = Connector::new(Arc::clone(&config), trusted_origins);
         let connections = ConnectionPool::new(connector, config.max_idle_connections);
         let requests = RequestCounter::default();
-        Ok(Downloader { config, connections, headers, credentials, requests })
+        Ok(Downloader { config, connections, headers, requests })
     }
 
     /// Shares the kinds of address that the seeds' hosts have with other processes of the crawl.
@@ -128,12 +106,11 @@ impl Downloader {
 
     /// Sends a secret in the header `name` (in lower case) to the origin of `url` only. `None` if the secret contains
     /// characters that a header cannot.
-    pub fn with_secret(mut self, url: &Url, name: &'static str, secret: &str) -> Option<Downloader> {
-        let name = HeaderName::from_static(name);
+    pub fn with_secret(self, url: &Url, name: &'static str, secret: &str) -> Option<Downloader> {
         let mut value = HeaderValue::from_str(secret).ok()?;
         value.set_sensitive(true);
-        self.credentials.push((Origin::from_url(url), name, value));
-        Some(self)
+        let headers = self.headers.with_secret(url, HeaderName::from_static(name), value);
+        Some(Downloader { headers, ..self })
     }
 
     /// Requests a URL once. Once there is a connection to write to, `may_start` is called with the address of the server,
@@ -178,7 +155,7 @@ impl Downloader {
     ) -> Result<Download, Outcome> {
         let request = self.request(url, origin, &connection)?;
         self.requests.record();
-        let response = match connection.send(request).await {
+        let mut response = match connection.send(request).await {
             Ok(response) => response,
             Err(error) => {
                 if error.is_canceled() {
@@ -194,6 +171,11 @@ impl Downloader {
                 return Err(failure);
             }
         };
+        if let Some(jar) = &self.config.requests.cookies {
+            jar.store(url, response.headers());
+            // Modules and outputs do not see what a login returned.
+            response.headers_mut().remove(header::SET_COOKIE);
+        }
         let (download, complete) = read_response(response, body_policy, byte_counter).await?;
         if complete {
             self.connections.release(origin, connection);
@@ -217,15 +199,14 @@ impl Downloader {
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = Uri::try_from(target).map_err(malformed)?;
         let headers = request.headers_mut();
-        headers.reserve(self.headers.len() + 2);
-        headers.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        self.headers.add_to(headers, origin, 2);
         if let Some(host) = host {
             headers.insert(header::HOST, host.clone());
         }
-        for (_, name, value) in self.credentials.iter().filter(|(secret_origin, ..)| secret_origin == origin)
+        if let Some(jar) = &self.config.requests.cookies
+            && let Some(cookies) = jar.header(url)
         {
-            // If several seeds have credentials for one origin, the first seed's are used.
-            headers.entry(name).or_insert_with(|| value.clone());
+            headers.insert(header::COOKIE, cookies);
         }
         Ok(request)
     }
@@ -247,19 +228,6 @@ async fn timeout_without_waits<T>(
         }
         waited += left;
     }
-}
-
-/// The Authorization header for the credentials in a URL, if it has any.
-fn authorization(seed: &Url) -> Option<HeaderValue> {
-    if seed.username().is_empty() && seed.password().is_none() {
-        return None;
-    }
-    let decode = |text: &str| percent_encoding::percent_decode_str(text).collect::<Vec<u8>>();
-    let pair = [&decode(seed.username())[..], b":", &decode(seed.password().unwrap_or(""))].concat();
-    let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
-    let mut value = HeaderValue::try_from(format!("Basic {encoded}")).ok()?;
-    value.set_sensitive(true);
-    Some(value)
 }
 
 /// Reads a response as far as the policy allows. Also returns whether it was read to its end, so that the connection

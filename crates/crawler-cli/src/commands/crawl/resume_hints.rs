@@ -26,6 +26,18 @@ pub fn missing_credentials(hosts: &[String]) -> Option<String> {
     })
 }
 
+/// The warning about options for logins that the crawl was started with and that are not given now.
+pub fn missing_logins(options: &CrawlOptions) -> Option<String> {
+    let missing = options.missing_logins();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "the crawl was started with {}, whose values are not stored; it continues without them; to use them, give \
+             them again",
+            missing.join(", ")
+        )
+    })
+}
+
 /// The messages at the end of a crawl that has a state: that it is finished, or how to resume it.
 pub fn at_end(options: &CrawlOptions, report: &CrawlReport) -> Vec<String> {
     if options.distributed.redis.is_some() {

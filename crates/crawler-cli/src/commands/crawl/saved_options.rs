@@ -16,6 +16,9 @@ pub struct SavedOptions {
     /// The hosts whose user name and password are not saved.
     #[serde(rename = "credentials")]
     hosts_with_credentials: Vec<String>,
+    /// The options for logins that were given. Their values are not saved.
+    #[serde(default)]
+    logins: Vec<String>,
     options: CrawlOptions,
     /// The seeds with their user names and passwords, for the workers of a distributed crawl, which have no other source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -33,8 +36,12 @@ impl SavedOptions {
                 hosts.push(host);
             }
         }
+        let mut logins = options.fetch.login.names();
+        logins.extend(options.missing_logins());
+        logins.sort_unstable();
         let version = env!("CARGO_PKG_VERSION").into();
-        SavedOptions { version, hosts_with_credentials: hosts, options: options.clone(), seeds: Vec::new() }
+        let (options, seeds) = (options.clone(), Vec::new());
+        SavedOptions { version, hosts_with_credentials: hosts, logins, options, seeds }
     }
 
     /// For a distributed crawl. It includes user names and passwords: only clients with Redis's own password can read it,
@@ -69,9 +76,10 @@ impl SavedOptions {
                  that version, or run the full command again"
             )
         })?;
+        let options = CrawlOptions { forgotten_logins: saved.logins, ..saved.options };
         if !saved.seeds.is_empty() {
-            return Ok(CrawlOptions { seeds: saved.seeds, ..saved.options });
+            return Ok(CrawlOptions { seeds: saved.seeds, ..options });
         }
-        Ok(CrawlOptions { forgotten_credentials: saved.hosts_with_credentials, ..saved.options })
+        Ok(CrawlOptions { forgotten_credentials: saved.hosts_with_credentials, ..options })
     }
 }

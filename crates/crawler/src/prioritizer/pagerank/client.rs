@@ -72,9 +72,12 @@ impl PageRankClient {
             timeout: settings.timeout,
             requests: RequestSettings {
                 connect_timeout: config.requests.connect_timeout.min(settings.timeout),
+                // Secrets are for the hosts of the seeds.
+                cookies: None,
+                authentication: None,
+                headers_everywhere: false,
                 ..config.requests.clone()
             },
-            // They are meant for the seeds' origins only.
             headers: Vec::new(),
             ..config.clone()
         };

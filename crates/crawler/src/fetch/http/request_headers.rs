@@ -1,0 +1,197 @@
+//! The headers of a request: those of every request, and those that only the hosts of the seeds get.
+
+use std::collections::{HashMap, HashSet};
+
+use base64::Engine as _;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use url::Url;
+
+use super::decode;
+use crate::config::FetchConfig;
+use crate::error::Error;
+use crate::origin::Origin;
+use crate::request_settings::Authentication;
+
+/// The headers that requests start with. What is secret goes to its own origins only.
+pub(super) struct RequestHeaders {
+    /// The headers of every request.
+    common: HeaderMap,
+    /// The headers of requests to `seed_hosts`: the common ones and those that the user gave.
+    for_seeds: HeaderMap,
+    /// The origins of the seeds' hosts; empty if they get no other headers than all hosts.
+    seed_hosts: HashSet<Origin>,
+    /// Authorization headers, each for its origin only.
+    authorization: HashMap<Origin, HeaderValue>,
+    /// Another header, for its origin only.
+    secret: Option<(Origin, HeaderName, HeaderValue)>,
+}
+
+impl RequestHeaders {
+    pub(super) fn new(config: &FetchConfig, seeds: &[Url]) -> Result<RequestHeaders, Error> {
+        let mut common = HeaderMap::new();
+        common.insert(header::USER_AGENT, user_agent(&config.user_agent)?);
+        common.insert(
+            header::ACCEPT,
+            HeaderValue::from_static("text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5"),
+        );
+        common.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(decode::ACCEPTED));
+        let mut for_seeds = common.clone();
+        for (name, _) in &config.headers {
+            for_seeds.remove(name);
+        }
+        for_seeds.extend(config.headers.iter().cloned());
+        let requests = &config.requests;
+        if requests.headers_everywhere {
+            common.clone_from(&for_seeds);
+        }
+        let seed_hosts = match config.headers.is_empty() || requests.headers_everywhere {
+            true => HashSet::new(),
+            false => seeds.iter().map(Origin::from_url).flat_map(with_https).collect(),
+        };
+        let mut authorization = HashMap::new();
+        // If several seeds have credentials for one origin, the first seed's are used.
+        for seed in seeds {
+            if let Some(value) = credentials_of(seed) {
+                authorization.entry(Origin::from_url(seed)).or_insert(value);
+            }
+        }
+        if let Some(authentication) = &requests.authentication {
+            let value = authentication.header()?;
+            for seed in seeds {
+                authorization.entry(Origin::from_url(seed)).or_insert_with(|| value.clone());
+            }
+        }
+        Ok(RequestHeaders { common, for_seeds, seed_hosts, authorization, secret: None })
+    }
+
+    /// Sends one more header to the origin of `url` only.
+    pub(super) fn with_secret(self, url: &Url, name: HeaderName, value: HeaderValue) -> RequestHeaders {
+        RequestHeaders { secret: Some((Origin::from_url(url), name, value)), ..self }
+    }
+
+    /// Adds the headers of a request to an origin. `more` is the number of headers that the caller adds.
+    pub(super) fn add_to(&self, headers: &mut HeaderMap, origin: &Origin, more: usize) {
+        let is_seed_host = !self.seed_hosts.is_empty() && self.seed_hosts.contains(origin);
+        let own = if is_seed_host { &self.for_seeds } else { &self.common };
+        headers.reserve(own.len() + more);
+        headers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+        if !self.authorization.is_empty()
+            && let Some(value) = self.authorization.get(origin)
+        {
+            headers.insert(header::AUTHORIZATION, value.clone());
+        }
+        if let Some((_, name, value)) =
+            self.secret.as_ref().filter(|(secret_origin, ..)| secret_origin == origin)
+        {
+            headers.insert(name, value.clone());
+        }
+    }
+}
+
+fn user_agent(text: &str) -> Result<HeaderValue, Error> {
+    HeaderValue::from_str(text).map_err(|_| {
+        Error::InvalidSetting(format!(
+            "cannot send user agent {text:?}: it is not printable ASCII; remove other characters"
+        ))
+    })
+}
+
+/// The origin, and https of the same host: many sites redirect there. Never http of a host that was given with https.
+fn with_https(origin: Origin) -> impl Iterator<Item = Origin> {
+    let secure =
+        (!origin.https && origin.port == 80).then(|| Origin { https: true, port: 443, ..origin.clone() });
+    [origin].into_iter().chain(secure)
+}
+
+/// The Authorization header for the credentials in a URL, if it has any.
+fn credentials_of(seed: &Url) -> Option<HeaderValue> {
+    if seed.username().is_empty() && seed.password().is_none() {
+        return None;
+    }
+    let decode = |text: &str| percent_encoding::percent_decode_str(text).collect::<Vec<u8>>();
+    basic(&decode(seed.username()), &decode(seed.password().unwrap_or("")))
+}
+
+/// The Authorization header for Basic authentication.
+fn basic(user: &[u8], password: &[u8]) -> Option<HeaderValue> {
+    let encoded = base64::engine::general_purpose::STANDARD.encode([user, b":", password].concat());
+    secret_value(&format!("Basic {encoded}"))
+}
+
+fn secret_value(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+impl Authentication {
+    /// The Authorization header. The error does not contain the secret.
+    pub(crate) fn header(&self) -> Result<HeaderValue, Error> {
+        let invalid = |text: &str| Error::InvalidSetting(format!("cannot authenticate: {text}"));
+        match self {
+            Authentication::Basic { user, .. } if user.contains(':') => {
+                Err(invalid("the user name contains a colon; use another one"))
+            }
+            Authentication::Basic { user, password } => {
+                basic(user.as_bytes(), password.as_bytes()).ok_or_else(|| invalid("the password is too long"))
+            }
+            Authentication::Bearer(token) => {
+                let is_token = !token.is_empty() && token.bytes().all(|byte| matches!(byte, b'!'..=b'~'));
+                let value = is_token.then(|| secret_value(&format!("Bearer {token}"))).flatten();
+                value.ok_or_else(|| {
+                    invalid("the bearer token is empty, or not printable ASCII without spaces")
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(config: &FetchConfig, seeds: &[&str], to: &str) -> HeaderMap {
+        let seeds: Vec<Url> = seeds.iter().map(|seed| Url::parse(seed).unwrap()).collect();
+        let mut headers = HeaderMap::new();
+        let origin = Origin::from_url(&Url::parse(to).unwrap());
+        RequestHeaders::new(config, &seeds).unwrap().add_to(&mut headers, &origin, 0);
+        headers
+    }
+
+    #[test]
+    fn given_headers_replace_common_ones_and_can_repeat() {
+        let headers = [("accept", "a/b"), ("x-a", "1"), ("x-a", "2")];
+        let headers = headers.map(|(name, value)| crate::config::header(name, value).unwrap()).to_vec();
+        let mut config = FetchConfig { headers, ..FetchConfig::default() };
+        let own = sent(&config, &["http://a.test/"], "http://a.test/x");
+        assert_eq!(own.get_all("accept").iter().collect::<Vec<_>>(), ["a/b"]);
+        assert_eq!(own.get_all("x-a").iter().collect::<Vec<_>>(), ["1", "2"]);
+        assert!(sent(&config, &["http://a.test/"], "https://a.test/").contains_key("x-a"));
+        for other in ["http://b.test/", "http://a.test:8080/", "http://www.a.test/"] {
+            assert!(!sent(&config, &["http://a.test/"], other).contains_key("x-a"), "{other}");
+        }
+        assert!(!sent(&config, &["https://a.test/"], "http://a.test/").contains_key("x-a"));
+        config.requests.headers_everywhere = true;
+        assert!(sent(&config, &["http://a.test/"], "http://b.test/").contains_key("x-a"));
+    }
+
+    #[test]
+    fn authentication_is_for_the_origins_of_the_seeds() {
+        let mut config = FetchConfig::default();
+        config.requests.authentication = Some(Authentication::Bearer("secret".into()));
+        config.requests.headers_everywhere = true;
+        let seeds = ["https://a.test/", "http://me:pw@b.test/"];
+        let authorization = |to| sent(&config, &seeds, to).get("authorization").cloned();
+        assert_eq!(authorization("https://a.test/x").unwrap(), "Bearer secret");
+        assert_eq!(authorization("http://b.test/").unwrap(), "Basic bWU6cHc=", "the seed has its own");
+        for other in ["http://a.test/", "https://a.test:8443/", "https://www.a.test/", "https://b.test/"] {
+            assert_eq!(authorization(other), None, "{other}");
+        }
+        for bad in ["", "secret\r\nx: y", "secret secret", "secreté"] {
+            let error = Authentication::Bearer(bad.into()).header().unwrap_err().to_string();
+            assert!(error.starts_with("cannot authenticate") && !error.contains("secret"), "{error}");
+        }
+        let colon = Authentication::Basic { user: "a:b".into(), password: "secret".into() };
+        assert!(colon.header().is_err() && !format!("{colon:?}").contains("secret"));
+    }
+}
