@@ -112,13 +112,11 @@ impl CookieJar {
         Ok(())
     }
 
-    /// Stores the cookies of a response.
-    pub(crate) fn store(&self, url: &Url, headers: &HeaderMap) {
-        let lines = headers.get_all(SET_COOKIE).into_iter().filter_map(|value| {
-            let line = std::str::from_utf8(value.as_bytes()).ok()?;
-            Some(line)
-        });
-        self.set_all(url, lines);
+    /// Stores the cookies of a response. Returns whether one of them is new.
+    pub(crate) fn store(&self, url: &Url, headers: &HeaderMap) -> bool {
+        let values = headers.get_all(SET_COOKIE).into_iter();
+        let stored = self.set_all(url, values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok()));
+        stored.contains(&StoreAction::Inserted)
     }
 
     /// The Cookie header of a request.
@@ -150,14 +148,14 @@ impl CookieJar {
 
     /// Stores one cookie in the form of a Set-Cookie header. Returns false if it is refused.
     fn set(&self, url: &Url, line: &str) -> bool {
-        self.set_all(url, [line].into_iter()) == 1
+        !self.set_all(url, [line].into_iter()).is_empty()
     }
 
-    /// Stores cookies in the form of Set-Cookie headers, and returns how many were stored.
-    fn set_all<'a>(&self, url: &Url, lines: impl Iterator<Item = &'a str>) -> usize {
+    /// Stores cookies in the form of Set-Cookie headers, and returns what became of those that were not refused.
+    fn set_all<'a>(&self, url: &Url, lines: impl Iterator<Item = &'a str>) -> Vec<StoreAction> {
         let cookies: Vec<Cookie<'static>> = lines.filter_map(|line| acceptable_cookie(url, line)).collect();
         if cookies.is_empty() {
-            return 0;
+            return Vec::new();
         }
         let mut sites = self.lock();
         sites.clock += 1;
@@ -167,7 +165,7 @@ impl CookieJar {
         if site.count >= MAX_PER_SITE {
             site.tidy();
         }
-        let stored = cookies.into_iter().map(|cookie| usize::from(site.insert(cookie, url))).sum();
+        let stored = cookies.into_iter().filter_map(|cookie| site.insert(cookie, url)).collect();
         site.last_used = clock;
         site.tidy();
         let (after, is_empty) = (site.bytes, site.count == 0);
@@ -243,17 +241,17 @@ fn key(cookie: &Cookie<'_>) -> (String, String, String) {
 }
 
 impl Site {
-    /// Stores a cookie, or removes the one that it replaces if it has expired. Returns false if it is refused.
-    fn insert(&mut self, cookie: Cookie<'static>, url: &Url) -> bool {
+    /// Stores a cookie, or removes the one that it replaces if it has expired. `None` if it is refused.
+    fn insert(&mut self, cookie: Cookie<'static>, url: &Url) -> Option<StoreAction> {
         let (domain, path, name) = key(&cookie);
         match self.store.get_any(&domain, &path, &name) {
-            Some(old) if old.secure() == Some(true) && !is_secure(url) => return false,
-            None if self.count >= MAX_PER_SITE => return false,
+            Some(old) if old.secure() == Some(true) && !is_secure(url) => return None,
+            None if self.count >= MAX_PER_SITE => return None,
             _ => {}
         }
-        let stored = self.store.insert(cookie, url);
-        self.count += usize::from(stored == Ok(StoreAction::Inserted));
-        stored.is_ok()
+        let stored = self.store.insert(cookie, url).ok()?;
+        self.count += usize::from(stored == StoreAction::Inserted);
+        Some(stored)
     }
 
     /// Removes expired cookies and counts the others.

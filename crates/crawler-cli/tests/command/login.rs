@@ -120,6 +120,30 @@ fn cookies_of_a_login_are_sent_back_if_wanted() {
 }
 
 #[test]
+fn page_that_redirects_to_itself_with_a_cookie_is_fetched_again() {
+    let site = Site::new().status("/robots.txt", 404).fallback(|request| match request.header("cookie") {
+        Some("consent=1") => Response::page(format!("{} {}", request.path, linking_to(&["/more"]))),
+        _ => Response::redirect(302, &request.path).header("Set-Cookie", "consent=1; Path=/"),
+    });
+    let web = serve(site);
+    let ended = Crawl::of(web.url("/")).with("--accept-cookies").run().expect(0);
+    assert_eq!(
+        (ended.sorted_paths(), web.log().paths()),
+        (vec!["/".into(), "/more".into()], vec!["/robots.txt", "/", "/", "/more"])
+    );
+    let pipeline = pipeline_with_robots(web.url("/")).with("--accept-cookies --max-pages 2").run().expect(0);
+    assert_eq!(pipeline.outcomes()["page"], 2, "{}", pipeline.stdout);
+    // A server that sets another cookie each time is asked once more, and not forever.
+    let endless = |request: &Request| {
+        let number = request.header("cookie").map_or(0, |cookie| cookie.split(';').count());
+        Response::redirect(302, &request.path).header("Set-Cookie", &format!("c{number}=1; Path=/"))
+    };
+    let web = serve(Site::new().status("/robots.txt", 404).fallback(endless));
+    Crawl::of(web.url("/")).with("--accept-cookies").run().expect(1);
+    assert_eq!(web.log().for_path("/").len(), 2);
+}
+
+#[test]
 fn headers_and_cookies_work_over_http2() {
     let web = Web::builder().host("a.test", members_only()).https(Certificate::Good).start();
     let directory = tempfile::tempdir().unwrap();

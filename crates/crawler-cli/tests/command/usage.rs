@@ -125,7 +125,7 @@ fn roles_take_the_options_of_the_crawl_from_the_crawl() {
 
 #[test]
 fn only_similar_options_are_suggested() {
-    error_is("crawl http://a.test/ --header x", "unknown option '--header'; try 'crawler crawl --help'");
+    error_is("crawl http://a.test/ --zip x", "unknown option '--zip'; try 'crawler crawl --help'");
     error_is("crawl http://a.test/ --colour", "unknown option '--colour'; try 'crawler crawl --help'");
     error_is(
         "crawl http://a.test/ --max-page 5",

@@ -93,7 +93,11 @@ impl Fetcher {
         if self.config.requests.obey_robots {
             self.robots.check(url, &self.client, budget).await?;
         }
-        let download = self.download(url, budget).await?;
+        let mut download = self.download(url, budget).await?;
+        if download.redirect.is_some() && download.has_new_cookies {
+            // Sites that need cookies set them with a redirect, often to the same URL.
+            download = self.download(url, budget).await?;
+        }
         match download.redirect {
             Some(location) => Ok(FetchResult::Redirect(location)),
             None => Ok(FetchResult::Page(download)),

@@ -61,6 +61,8 @@ pub struct Download {
     pub body: Bytes,
     /// Whether the body is only the start of a larger one.
     pub truncated: bool,
+    /// Whether the server set cookies that the crawl did not have.
+    pub has_new_cookies: bool,
 }
 
 impl Download {
@@ -171,12 +173,14 @@ impl Downloader {
                 return Err(failure);
             }
         };
+        let mut has_new_cookies = false;
         if let Some(jar) = &self.config.requests.cookies {
-            jar.store(url, response.headers());
+            has_new_cookies = jar.store(url, response.headers());
             // Modules and outputs do not see what a login returned.
             response.headers_mut().remove(header::SET_COOKIE);
         }
-        let (download, complete) = read_response(response, body_policy, byte_counter).await?;
+        let (mut download, complete) = read_response(response, body_policy, byte_counter).await?;
+        download.has_new_cookies = has_new_cookies;
         if complete {
             self.connections.release(origin, connection);
         }
@@ -250,6 +254,7 @@ async fn read_response(
         media: Media::Text,
         body: Bytes::new(),
         truncated: false,
+        has_new_cookies: false,
     };
     if !head.status.is_success() || matches!(status, 204 | 205) {
         return Ok((download, body::drain(body, body_policy, byte_counter).await));
