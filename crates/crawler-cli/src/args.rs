@@ -76,7 +76,7 @@ enum CliCommand {
     /// Add URLs to a distributed crawl, starting it if needed
     #[command(after_help = help::AFTER_SUBMIT_HELP, override_usage = help::SUBMIT_USAGE)]
     Submit(Box<CrawlOptions>),
-    /// Show the status of a distributed crawl
+    /// Show the status of a crawl with --state or --redis
     #[command(after_help = help::AFTER_STATUS_HELP, override_usage = help::STATUS_USAGE)]
     Status(StatusOptions),
     /// Stop a distributed crawl; it can be continued later
@@ -135,7 +135,7 @@ pub enum Command {
     Role(RoleKind, Box<RoleOptions>),
     /// Add URLs to a distributed crawl.
     Submit(Box<CrawlOptions>),
-    /// Show the status of a distributed crawl.
+    /// Show the status of a crawl.
     Status(StatusOptions),
     /// Stop a distributed crawl.
     Stop(RedisArgs),
@@ -226,6 +226,8 @@ fn grammar() -> clap::Command {
     let grammar = Cli::command()
         .mut_args(classic::adapt)
         .mut_subcommand("crawl", crawl::adapt_help)
+        .mut_subcommand(RESUME, |resume| resume::adapt(crawl::adapt_help(resume)))
+        .mut_subcommand("status", distributed::adapt_status)
         .mut_subcommand("submit", |submit| distributed::adapt_submit(crawl::adapt_help(submit)))
         .mut_subcommand("frontier", |role| distributed::adapt_role(role, &distributed::FRONTIER_OPTIONS))
         .mut_subcommand("worker", |role| distributed::adapt_role(role, &distributed::WORKER_OPTIONS));
@@ -240,6 +242,7 @@ impl Cli {
     fn with_explicit_options(mut self, explicit: Vec<String>) -> Cli {
         match &mut self.command {
             Some(CliCommand::Submit(options) | CliCommand::Crawl(options)) => options.explicit = explicit,
+            Some(CliCommand::Resume(resume)) => resume.options.explicit = explicit,
             Some(CliCommand::Frontier(role)) => role.options.explicit = explicit,
             Some(CliCommand::Worker(worker)) => worker.role.options.explicit = explicit,
             _ => {}
@@ -266,7 +269,7 @@ impl Cli {
                 options.fetch.login = LoginArgs::none();
                 Command::Submit(options)
             }
-            Some(CliCommand::Status(options)) => Command::Status(options),
+            Some(CliCommand::Status(options)) => Command::Status(options.validate()?),
             Some(CliCommand::Stop(redis)) => Command::Stop(redis),
             Some(CliCommand::Purge(options)) => Command::Purge(options),
             Some(CliCommand::Demo { verbose, pipeline, redis }) => {

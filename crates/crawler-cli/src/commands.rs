@@ -9,6 +9,7 @@ pub mod demo;
 pub mod inspect;
 pub mod remote;
 pub mod role;
+pub mod state_status;
 mod supervisor;
 
 use crawler::{Error, Outcome, StorageErrorKind};
@@ -20,7 +21,7 @@ pub fn with_hint(error: &Error) -> String {
     if let Error::State(state) = error
         && state.kind() == StorageErrorKind::SettingsDiffer
         && let Some(setting) = message.strip_prefix("cannot resume: ")
-        && !["seed ", "bounds ", "adaptive-delay "].iter().any(|name| setting.starts_with(name))
+        && !setting.starts_with("the output")
     {
         // Recorded settings have the names of the options.
         return format!("cannot resume: --{setting}");

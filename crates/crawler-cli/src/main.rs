@@ -13,7 +13,7 @@ mod values;
 
 use std::process::ExitCode;
 
-use args::{Command, Invocation};
+use args::{Command, Invocation, StatusOptions};
 use printable::print_error;
 
 /// The crawl failed, or stored no page, or its result could not be printed.
@@ -54,6 +54,9 @@ fn main() -> ExitCode {
         Command::Collect(job) => runtime.block_on(commands::collect::run(&job)),
         Command::Role(kind, options) => runtime.block_on(commands::role::run(kind, *options)),
         Command::Submit(options) => runtime.block_on(commands::remote::submit(*options)),
+        Command::Status(StatusOptions { directory: Some(directory), json, quiet, .. }) => {
+            commands::state_status::run(&directory, json, quiet)
+        }
         Command::Status(options) => runtime.block_on(commands::remote::status(options)),
         Command::Stop(redis) => runtime.block_on(commands::remote::stop(redis)),
         Command::Purge(options) => runtime.block_on(commands::remote::purge(options)),

@@ -33,7 +33,7 @@ pub struct Counts {
     skipped: Breakdown,
     failed: Breakdown,
     /// Those of `failed` whose cause may pass.
-    failed_temporarily: u64,
+    pub failed_temporarily: u64,
     /// URLs that the crawl stopped before.
     not_reached: u64,
     /// URLs without an outcome yet; 0 when the crawl has ended.

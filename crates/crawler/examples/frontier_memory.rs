@@ -84,6 +84,7 @@ fn open(state: &str) -> Result<OpenState, crawler::Error> {
             delay,
             recorded_settings: RecordedSettings::default(),
             metadata: Vec::new(),
+            retry_failed: false,
         },
     )
 }

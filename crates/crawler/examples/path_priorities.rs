@@ -24,11 +24,6 @@ impl Prioritizer for PathFirst {
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
         Box::pin(async { candidates.iter().map(|candidate| self.priority(candidate)).collect() })
     }
-
-    // A resumed crawl must use the same priorities.
-    fn name(&self) -> String {
-        format!("path {}", self.path)
-    }
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -291,7 +291,7 @@ pub enum ContentMatch {
 pub struct Snapshot {
     /// URLs admitted. Never decreases.
     pub admitted: u64,
-    /// URLs completed. Never decreases.
+    /// URLs completed. Decreases only when a resumed crawl queues failed URLs again.
     pub completed: u64,
     /// Of `admitted` and `completed`, fetches that only revisit a page for its links, because it was found at a smaller
     /// depth.

@@ -274,6 +274,7 @@ impl StoredReport {
             output_failure,
             elapsed: Duration::from_millis(self.milliseconds),
             resumed,
+            retried: 0,
             redis_traffic: Some(traffic),
         }
     }

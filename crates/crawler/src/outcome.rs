@@ -37,6 +37,11 @@ pub enum Outcome {
     TooManyRedirects,
     /// A redirect to the URL itself.
     RedirectToSelf,
+    /// Left out by the settings with which the crawl was resumed: links to the URL are rejected now.
+    Rejected {
+        /// Why they are rejected.
+        why: RejectReason,
+    },
     /// robots.txt disallows the URL.
     RobotsDisallowed,
     /// robots.txt could not be fetched, so the host counts as disallowed.
@@ -177,6 +182,11 @@ impl OutcomeGroup {
             "page" => OutcomeGroup::Page,
             "redirect" => OutcomeGroup::Redirect,
             "redirect out of scope"
+            | "excluded"
+            | "out of scope"
+            | "private address"
+            | "too many path segments"
+            | "repeated path segments"
             | "robots.txt"
             | "duplicate"
             | "near-duplicate"
@@ -200,6 +210,7 @@ impl Outcome {
             Outcome::RedirectRejected { .. } => "redirect out of scope",
             Outcome::TooManyRedirects => "too many redirects",
             Outcome::RedirectToSelf => "redirect loop",
+            Outcome::Rejected { why } => why.label(),
             Outcome::RobotsDisallowed => "robots.txt",
             Outcome::RobotsUnavailable { .. } => "robots.txt unavailable",
             Outcome::Duplicate { .. } => "duplicate",
@@ -254,6 +265,16 @@ impl Outcome {
                 None => false,
             },
         }
+    }
+
+    /// The label of a [temporary](Outcome::is_temporary) failure that was stored as its `Display` text.
+    pub(crate) fn label_of_temporary<'l>(
+        text: &str,
+        labels: impl IntoIterator<Item = &'l String>,
+    ) -> Option<&'l String> {
+        labels
+            .into_iter()
+            .find(|label| Outcome::label_is_temporary(label) && text.starts_with(label.as_str()))
     }
 
     /// Whether the URL led to further URLs.
@@ -345,6 +366,7 @@ impl fmt::Display for Outcome {
             | Outcome::HostUnreachable { cause }
             | Outcome::InvalidResponse { cause }
             | Outcome::WriteFailed { cause } => write!(f, "{label}: {cause}"),
+            Outcome::Rejected { .. } => write!(f, "{label}, since the settings changed on resume"),
             Outcome::Page | Outcome::TooManyRedirects | Outcome::HttpStatus { .. } | Outcome::NotReached => {
                 f.write_str(&label)
             }
@@ -365,6 +387,11 @@ pub(crate) mod tests {
             Outcome::RedirectRejected { to: text(), why: RejectReason::External },
             Outcome::TooManyRedirects,
             Outcome::RedirectToSelf,
+            Outcome::Rejected { why: RejectReason::External },
+            Outcome::Rejected { why: RejectReason::Excluded },
+            Outcome::Rejected { why: RejectReason::PrivateAddress },
+            Outcome::Rejected { why: RejectReason::TooManySegments },
+            Outcome::Rejected { why: RejectReason::RepeatedSegments },
             Outcome::RobotsDisallowed,
             Outcome::RobotsUnavailable { cause: text() },
             Outcome::Duplicate { of: text(), links_followed: false },
@@ -399,6 +426,7 @@ pub(crate) mod tests {
                 Outcome::Redirect { .. } => OutcomeGroup::Redirect,
                 Outcome::NotReached => OutcomeGroup::NotReached,
                 Outcome::RedirectRejected { .. }
+                | Outcome::Rejected { .. }
                 | Outcome::RobotsDisallowed
                 | Outcome::Duplicate { .. }
                 | Outcome::NearDuplicate { .. }
@@ -430,6 +458,17 @@ pub(crate) mod tests {
         for outcome in all_outcomes() {
             assert!(outcome.to_string().starts_with(&*outcome.label()), "{outcome}");
             assert_eq!(Outcome::text_has_links(&outcome.to_string()), outcome.has_links(), "{outcome}");
+        }
+    }
+
+    #[test]
+    fn label_of_a_temporary_failure_is_found_in_its_text() {
+        let labels: std::collections::BTreeSet<String> =
+            all_outcomes().iter().map(|outcome| outcome.label().into_owned()).collect();
+        for outcome in all_outcomes() {
+            let label = Outcome::label_of_temporary(&outcome.to_string(), &labels);
+            assert_eq!(label.is_some(), outcome.is_temporary(), "{outcome}");
+            assert!(label.is_none_or(|label| *label == outcome.label()), "{outcome}");
         }
     }
 

@@ -1,13 +1,15 @@
 //! The pipeline: configures a crawl of many hosts, opens its state and outputs, and runs it in this process.
 
 mod derived_settings;
+mod durable_outputs;
+mod durable_run;
 mod internals;
 pub(crate) mod local_run;
 mod page_stream;
 mod report;
 mod resume_settings;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -21,7 +23,6 @@ pub(crate) use self::local_run::block_on;
 pub use self::page_stream::PageStream;
 pub use self::report::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
 
-use crate::backend::durable::{self, OpenState, PriorState, StateOptions};
 use crate::backend::local::{BackendConfig, HostLimits, LocalBackend, UNLIMITED_TTL};
 use crate::backend::{Snapshot, WorkerId};
 use crate::config::{FetchConfig, Oversize, fetch_setters};
@@ -48,6 +49,9 @@ pub const SILENT_PER_REQUEST: usize = 16;
 
 /// A callback for the state of the crawl, about once per second.
 pub(crate) type ProgressCallback = Box<dyn Fn(&Snapshot) + Send + Sync>;
+
+/// A callback for messages about what does not stop the crawl.
+pub(crate) type NoticeCallback = Box<dyn Fn(&str) + Send + Sync>;
 
 /// A crawl of many hosts: configure it, then run it.
 ///
@@ -91,8 +95,11 @@ pub struct Crawler {
     pub(crate) state_dir: Option<PathBuf>,
     /// What the program that started a durable crawl stores in its state.
     pub(crate) metadata: Vec<u8>,
+    /// Whether a durable crawl queues URLs again that failed for a reason that may pass.
+    pub(crate) retry_failed: bool,
     pub(crate) on_outcome: OutcomeCallback,
     pub(crate) on_progress: ProgressCallback,
+    pub(crate) on_notice: NoticeCallback,
     pub(crate) robots_waits: RobotsWaits,
     pub(crate) stop: StopHandle,
 }
@@ -161,8 +168,10 @@ impl Crawler {
             overwrite: false,
             state_dir: None,
             metadata: Vec::new(),
+            retry_failed: false,
             on_outcome: Arc::new(|_, _| {}),
             on_progress: Box::new(|_| {}),
+            on_notice: Box::new(|_| {}),
             robots_waits: RobotsWaits::default(),
             stop: StopHandle::new(),
         };
@@ -322,6 +331,10 @@ impl Crawler {
     /// Stores the state of the crawl in this directory, so that the same crawl with the same directory resumes after a
     /// limit, a signal, a crash or a power failure. Without it, everything is in memory.
     ///
+    /// A resumed crawl may have other settings, except for `max_depth`, `near_duplicates` and `strip_query`. They apply to
+    /// all pending URLs. Seeds, modules and outputs may be added and removed: a seed that is new is crawled, also if the
+    /// crawl had finished, and an output that is new starts with the next page.
+    ///
     /// ```no_run
     /// # async fn example() -> Result<(), crawler::Error> {
     /// use crawler::Crawler;
@@ -334,6 +347,13 @@ impl Crawler {
     /// ```
     pub fn state_dir(mut self, directory: impl Into<PathBuf>) -> Crawler {
         self.state_dir = Some(directory.into());
+        self
+    }
+
+    /// Sets whether a crawl that is resumed fetches URLs again that failed for a reason that may pass; see
+    /// [`Outcome::is_temporary`]. False by default. Also resumes a crawl that had finished.
+    pub fn retry_failed(mut self, retry: bool) -> Crawler {
+        self.retry_failed = retry;
         self
     }
 
@@ -436,51 +456,7 @@ impl Crawler {
     fn run_in_memory(mut self) -> Result<CrawlReport, Error> {
         let pages = self.open_outputs(self.fresh_start())?;
         let backend = Arc::new(LocalBackend::new(self.settings.clone()));
-        LocalRun { backend, pages, elapsed: Duration::ZERO, syncs: false }.run(self)
-    }
-
-    /// Opens the state, restores the outputs to its last commit, and resumes or starts the crawl.
-    fn run_durably(mut self, directory: &Path) -> Result<CrawlReport, Error> {
-        let options = StateOptions {
-            config: self.settings.clone(),
-            delay: self.config.longest_delay(),
-            recorded_settings: self.recorded_settings(),
-            metadata: std::mem::take(&mut self.metadata),
-        };
-        let OpenState { backend, writer: state, prior } = durable::open(directory, options)?;
-        let elapsed = match prior {
-            PriorState::Empty => Duration::ZERO,
-            PriorState::Existing { elapsed } => elapsed,
-        };
-        let (written, outputs) = (state.outputs_written()?, self.outputs.len());
-        let pages = match &written {
-            Some((last_id, committed)) => {
-                self.open_outputs(Start::Resumed { committed, last_id: *last_id })?
-            }
-            None => match self.open_outputs(self.fresh_start()) {
-                Ok(pages) => {
-                    state.claim_outputs(outputs)?;
-                    pages
-                }
-                Err(error) => {
-                    // Nothing was crawled yet. Without a state, the user can correct the outputs and start again.
-                    if prior == PriorState::Empty {
-                        state.discard();
-                    }
-                    return Err(error);
-                }
-            },
-        };
-        state.replay(written.map_or(0, |(last_id, _)| last_id), |id, writes| {
-            pages.write(id, writes);
-            pages.output_failure().map(Error::Output).map_or(Ok(()), Err)
-        })?;
-        let run = LocalRun { backend: Arc::new(backend), pages, elapsed, syncs: true };
-        let report = run.run(self);
-        match (report, state.close()) {
-            (Ok(_), Err(error)) => Err(error),
-            (report, _) => report,
-        }
+        LocalRun { backend, pages, elapsed: Duration::ZERO, retried: 0, syncs: false }.run(self)
     }
 
     fn fresh_start(&self) -> Start<'static> {

@@ -189,12 +189,6 @@ pub trait Prioritizer: Send + Sync {
     fn service_stats(&self) -> Option<ServiceStats> {
         None
     }
-
-    /// Identifies the prioritizer in the crawl's settings. A resumed crawl must use a prioritizer with the
-    /// same name.
-    fn name(&self) -> String {
-        "of its own".to_owned()
-    }
 }
 
 /// A shared prioritizer, which the program can use while the crawl does.
@@ -217,10 +211,6 @@ impl<T: Prioritizer + ?Sized> Prioritizer for Arc<T> {
 
     fn service_stats(&self) -> Option<ServiceStats> {
         (**self).service_stats()
-    }
-
-    fn name(&self) -> String {
-        (**self).name()
     }
 }
 

@@ -171,23 +171,6 @@ impl Scope {
         }
     }
 
-    /// The scope's settings, for comparison when a crawl is resumed.
-    pub(crate) fn recorded_settings(&self) -> [(&'static str, String); 3] {
-        let name = match &self.bounds {
-            Bounds::Anywhere => "any",
-            Bounds::Domains(_) => "domain",
-            Bounds::Hosts(_) => "host",
-            Bounds::Prefixes(_) => "prefix",
-        };
-        let patterns =
-            |set: &Option<RegexSet>| set.as_ref().map_or(String::new(), |set| set.patterns().join(" "));
-        [
-            ("scope", name.to_owned()),
-            ("include", patterns(&self.include)),
-            ("exclude", patterns(&self.exclude)),
-        ]
-    }
-
     /// Rejects URLs whose host is a non-public address, except the seeds' own origins and hosts with a DNS override,
     /// unless the settings allow them all.
     pub(crate) fn rejecting_private(self, config: &FetchConfig, seeds: &[Url]) -> Scope {
@@ -199,6 +182,23 @@ impl Scope {
             dns_overrides: config.requests.dns_overrides.clone(),
         });
         Scope { private, ..self }
+    }
+
+    /// All settings of the scope, to find out whether another scope is the same.
+    pub(crate) fn settings(&self) -> String {
+        let Scope { bounds, include, exclude, private } = self;
+        // Sets have no order.
+        let mut bounds: Vec<String> = match bounds {
+            Bounds::Anywhere => vec!["any".into()],
+            Bounds::Domains(domains) => {
+                domains.iter().map(|domain| format!("domain {}", domain.as_str())).collect()
+            }
+            Bounds::Hosts(hosts) => hosts.iter().map(|host| format!("host {host}")).collect(),
+            Bounds::Prefixes(prefixes) => prefixes.iter().map(|prefix| format!("prefix {prefix}")).collect(),
+        };
+        bounds.sort_unstable();
+        let patterns = [include, exclude].map(|set| set.as_ref().map_or(&[][..], RegexSet::patterns));
+        format!("{bounds:?} {patterns:?} {private:?}")
     }
 
     /// The bounds, for messages.

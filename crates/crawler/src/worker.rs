@@ -111,6 +111,13 @@ struct FetchedLease {
     transfer: Option<(Lease, WorkerId)>,
 }
 
+impl FetchedLease {
+    /// A lease for which no request was sent.
+    fn without_request(host: Arc<str>, completion: Completion) -> FetchedLease {
+        FetchedLease { host, completion: Some(completion), permits: Permits::default(), transfer: None }
+    }
+}
+
 /// What a lease holds until its completion.
 #[derive(Default)]
 struct Permits {
@@ -214,8 +221,11 @@ impl<R: Backend> Worker<R> {
         let (mut completion, mut body_bytes) = (Completion::new(&lease), None);
         if let Some(cause) = &lease.unreachable {
             completion.outcome = Outcome::HostUnreachable { cause: cause.to_string() };
-            let permits = Permits::default();
-            return Ok(FetchedLease { host, completion: Some(completion), permits, transfer: None });
+            return Ok(FetchedLease::without_request(host, completion));
+        }
+        if let Err(why) = self.check_scope(&lease) {
+            completion.outcome = Outcome::Rejected { why };
+            return Ok(FetchedLease::without_request(host, completion));
         }
         completion.outcome = match self.fetch(&lease, &budget).await {
             Err(outcome) => outcome,
@@ -242,6 +252,14 @@ impl<R: Backend> Worker<R> {
         completion.site_cooldown = self.fetcher.throttle().site_cooldown(&Domain::from_throttle_key(&host));
         let permits = Permits { _in_flight: budget.into_permit(), _body_bytes: body_bytes };
         Ok(FetchedLease { host, completion: Some(completion), permits, transfer: None })
+    }
+
+    /// Whether links to the URL are followed now: it may have been admitted with other settings. Seeds are not checked.
+    fn check_scope(&self, lease: &Lease) -> Result<(), RejectReason> {
+        match lease.is_seed() && lease.redirects == 0 {
+            true => Ok(()),
+            false => self.context.scope.check(&lease.url),
+        }
     }
 
     /// Waits until a page of this size can be processed.

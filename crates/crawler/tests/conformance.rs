@@ -61,6 +61,7 @@ fn durable_state(directory: &Path, config: BackendConfig) -> OpenState {
         delay: Duration::ZERO,
         recorded_settings: RecordedSettings::default(),
         metadata: Vec::new(),
+        retry_failed: false,
     };
     durable::open(directory, options).unwrap()
 }
@@ -430,7 +431,7 @@ macro_rules! conformance_tests {
                 let mut chosen = config();
                 $(chosen = $config;)?
                 let directory = tempfile::tempdir().unwrap();
-                let OpenState { backend, writer, prior } = durable_state(directory.path(), chosen);
+                let OpenState { backend, writer, prior, .. } = durable_state(directory.path(), chosen);
                 assert_eq!(prior, PriorState::Empty);
                 super::$test(backend).await;
                 writer.close().unwrap();

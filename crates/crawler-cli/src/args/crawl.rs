@@ -154,6 +154,10 @@ pub struct CrawlOptions {
     #[arg(long, value_name = "TIME", default_value = "unlimited", value_parser = values::ttl, help_heading = "Frontier")]
     pub ttl: Duration,
 
+    /// Whether `resume` fetches URLs again that failed for a reason that may pass.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub retry_failed: bool,
     /// Hosts whose credentials were given to an earlier process and are not stored.
     #[arg(skip)]
     #[serde(skip)]
@@ -237,7 +241,8 @@ impl CrawlOptions {
             .politeness(options.politeness())
             .scope(options.scope(&seeds)?)
             .follow_duplicates(options.follow_duplicates)
-            .overwrite(options.overwrite);
+            .overwrite(options.overwrite)
+            .retry_failed(options.retry_failed);
         if let Some(queues) = PriorityQueues::new(options.priority_queues) {
             crawler = crawler.configure_backend(|settings| settings.priority_queues = queues);
         }

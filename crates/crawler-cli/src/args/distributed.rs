@@ -26,7 +26,7 @@ const HEADING: &str = "Distributed crawl";
 const REDIS_HELP: &str = "Redis to connect to: redis://[user:password@]host[:port][/db], rediss://..., redis+sentinel://host:port/NAME";
 
 /// The help of `--module` where the modules are not listed.
-const MODULE_HELP: &str = "Process each page with this module (see 'crawler crawl --help'); repeatable";
+pub const MODULE_HELP: &str = "Process each page with this module (see 'crawler crawl --help'); repeatable";
 
 /// The options that the help of `crawler frontier` lists.
 pub const FRONTIER_OPTIONS: [&str; 9] =
@@ -203,8 +203,8 @@ pub fn redis_url(redis: &str) -> Result<String, String> {
 /// A distributed crawl: the URL of Redis and the name of the crawl.
 #[derive(clap::Args, Debug, Clone)]
 pub struct RedisArgs {
-    #[arg(help = REDIS_HELP, long, value_name = "URL", num_args = 0..=1, default_missing_value = "", env = "CRAWLER_REDIS", hide_env_values = true)]
-    redis: String,
+    #[arg(help = REDIS_HELP, long, value_name = "URL", num_args = 0..=1, default_missing_value = "", env = "CRAWLER_REDIS", hide_env_values = true, required = true)]
+    redis: Option<String>,
     /// Name of the crawl in Redis
     #[arg(long, value_name = "NAME", env = "CRAWLER_CRAWL", default_value = DEFAULT_CRAWL, hide_env_values = true)]
     crawl: String,
@@ -217,7 +217,8 @@ impl RedisArgs {
     /// Checks the arguments.
     pub fn validate(&self) -> Result<SharedCrawl, String> {
         let notice: Notice = Arc::new(print_error);
-        let mut redis = redis_crawl(&self.redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
+        let url = self.redis.as_deref().unwrap_or_default();
+        let mut redis = redis_crawl(url, &self.crawl, self.ca_file.as_deref(), &notice)?;
         // A user waits for the result, so an unreachable Redis is an error at once.
         redis.connect_options.retry_forever = false;
         Ok(SharedCrawl { redis, dead_after: DEAD_AFTER, notice })
@@ -292,6 +293,9 @@ impl RoleOptions {
 /// The options of `crawler status`.
 #[derive(clap::Args)]
 pub struct StatusOptions {
+    /// State directory of the crawl: the DIR of its --state
+    #[arg(value_name = "DIR")]
+    pub directory: Option<PathBuf>,
     #[command(flatten)]
     pub redis: RedisArgs,
     /// Print the status as one JSON object
@@ -303,6 +307,27 @@ pub struct StatusOptions {
     /// Print nothing; exit with 0 if Redis can be used, even if the crawl has not started
     #[arg(long, conflicts_with_all = ["json", "quiet"])]
     pub ready: bool,
+}
+
+/// Adapts the options to `crawler status`, which need no Redis for a state.
+pub fn adapt_status(status: clap::Command) -> clap::Command {
+    status.mut_arg("redis", |redis| redis.required(false))
+}
+
+impl StatusOptions {
+    /// Checks the arguments.
+    pub fn validate(self) -> Result<StatusOptions, String> {
+        match (&self.directory, &self.redis.redis) {
+            (None, None) => {
+                Err("missing <DIR> or --redis <URL> (or the variable CRAWLER_REDIS), to select the crawl"
+                    .into())
+            }
+            (Some(_), _) if self.ready => {
+                Err("--ready is for distributed crawls; omit it, or omit DIR".into())
+            }
+            _ => Ok(self),
+        }
+    }
 }
 
 /// The options of `crawler purge`.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::{RESUME, help};
+use super::{RESUME, help, resume};
 
 /// The edit distance up to which a misspelt name is taken for another.
 const MAX_TYPOS: usize = 2;
@@ -135,7 +135,7 @@ impl<'a> Explainer<'a> {
         let own = self.command().unwrap_or(self.grammar);
         if let Some(other) = self.other_command_with(own, written) {
             return match own.get_name() {
-                RESUME if other.get_name() == "crawl" => self.error(fixed_on_resume(written)),
+                "status" if written == "--state" => self.error(without_state_option("status")),
                 _ if other.get_name() == self.grammar.get_name() => UsageError {
                     message: format!("{written} is an option of '{}'", help::CLASSIC_USAGE),
                     help_of: "crawler".into(),
@@ -155,7 +155,13 @@ impl<'a> Explainer<'a> {
     pub fn foreign_option(&self, given: &[String]) -> Option<UsageError> {
         let own = self.command()?;
         let is_listed = |name: &&String| options_of(own).any(|option| option.get_long() == Some(name));
+        let is_resume = own.get_name() == RESUME;
         given.iter().filter(|name| !is_listed(name)).find_map(|name| {
+            match name.as_str() {
+                "state" if is_resume => return Some(self.error(without_state_option(RESUME))),
+                name if is_resume && resume::accepts(name) => return None,
+                _ => {}
+            }
             let foreign = format!("--{name}");
             let owners = self.commands_with(&foreign).map(clap::Command::get_name);
             // These share their options.
@@ -224,14 +230,9 @@ fn is_written(option: &clap::Arg, written: &str) -> bool {
     }
 }
 
-/// Reports an option of `crawl` that was given to `resume`.
-fn fixed_on_resume(option: &str) -> String {
-    match option {
-        "--state" => "'crawler resume' takes the directory without --state".into(),
-        _ => format!(
-            "{option} cannot be changed on resume; omit it, or start a new crawl in another directory"
-        ),
-    }
+/// Reports `--state`, given to a command that takes the directory without it.
+fn without_state_option(command: &str) -> String {
+    format!("'crawler {command}' takes the directory without --state")
 }
 
 /// The options that the help of a command lists.

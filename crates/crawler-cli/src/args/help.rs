@@ -21,7 +21,9 @@ crawler collect [OPTIONS] <PART>... --output <PATH>
 pub const FRONTIER_USAGE: &str = "crawler frontier [OPTIONS] --redis <URL>";
 pub const WORKER_USAGE: &str = "crawler worker [OPTIONS] --redis <URL>";
 pub const SUBMIT_USAGE: &str = "crawler submit [OPTIONS] <URL>... --redis <URL>";
-pub const STATUS_USAGE: &str = "crawler status [OPTIONS] --redis <URL>";
+pub const STATUS_USAGE: &str = "\
+crawler status [OPTIONS] <DIR>
+       crawler status [OPTIONS] --redis <URL>";
 pub const STOP_USAGE: &str = "crawler stop [OPTIONS] --redis <URL>";
 pub const PURGE_USAGE: &str = "crawler purge [OPTIONS] --redis <URL>";
 
@@ -122,8 +124,18 @@ Examples:
   crawler crawl https://example.org/ --workers 4 --redis redis://127.0.0.1/";
 
 pub const AFTER_RESUME_HELP: &str = "\
-All other settings are those that the crawl was started with. A crawl that has
-finished is not crawled again.
+The options given here replace those of the crawl, a repeatable option the whole
+list, and apply to all pending URLs; the others stay as they are. Limits include
+earlier runs. URLs that the scope leaves out now are skipped. Links that were
+left out before do not come back. A module that is an output starts with the next page if it is new; the
+file of one that is not given any more stays as it is. --strip-query,
+--max-depth and --similarity cannot change.
+
+A crawl that has finished continues if URLs are added or, with --retry-failed,
+if URLs failed for a reason that may pass: no connection, a timeout, no
+robots.txt, an HTTP status of 408, 425, 429 or most of 5xx.
+
+For modules, TIME and SIZE, see 'crawler crawl --help'.
 
 Environment:
   CRAWLER_PAGERANK_KEY  API key, if the crawl was started with --pagerank-url
@@ -131,13 +143,16 @@ Environment:
 Exit status:
   0    the crawl finished or reached a limit; some pages may have failed
   1    no page was stored, or the crawl failed, or another process is using DIR
-  2    invalid arguments, or DIR has no state that this command can resume
+  2    invalid arguments, an option that cannot change, or DIR has no state that
+       this command can resume
   3    a page or the summary file could not be written
   130  interrupted by Ctrl-C; requests in flight finished first
   143  terminated by SIGTERM; requests in flight finished first
 
-Example:
-  crawler resume crawl-state --max-pages 2000000";
+Examples:
+  crawler resume crawl-state --max-pages 2000000 --delay 2s
+  crawler resume crawl-state --retry-failed
+  crawler resume crawl-state https://example.org/new";
 
 pub const AFTER_SHOW_HELP: &str = "\
 The decoded body is printed to standard output, unchanged.
@@ -240,6 +255,8 @@ Example:
   crawler submit https://example.org/ --scope host --redis redis://127.0.0.1/";
 
 pub const AFTER_STATUS_HELP: &str = "\
+While a crawl with --state runs, its process answers.
+
 Environment:
   CRAWLER_REDIS           default of --redis
   CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
@@ -247,8 +264,8 @@ Environment:
 
 Exit status:
   0    the status was printed (with --ready: Redis can be used)
-  1    Redis cannot be used, or there is no such crawl
-  2    invalid arguments";
+  1    Redis or the state cannot be used, or there is no such crawl
+  2    invalid arguments, or there is no state in DIR";
 
 pub const AFTER_STOP_HELP: &str = "\
 The workers finish their requests in flight and exit. Pending URLs stay in

@@ -1,6 +1,6 @@
-//! Merges the options of a distributed crawl: those saved in Redis, and those given now.
+//! Merges the options of a crawl: those saved in its state or in Redis, and those given now.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crawler::internal::origin::without_credentials;
 use url::Url;
@@ -21,6 +21,10 @@ const REPORTED_OPTIONS: [&str; 9] = [
     "ignore-robots",
     "robots-token",
 ];
+
+/// The options of a process that resumes a crawl. That they differ is not reported.
+const UNREPORTED_OPTIONS: [&str; 8] =
+    ["seeds", "state", "overwrite", "progress", "summary", "verbose", "quiet", "dead-after"];
 
 /// The options that select a crawl or its output but change no setting of it.
 const LOCATION_OPTIONS: [&str; 4] = ["redis", "crawl", "ca-file", "quiet"];
@@ -43,6 +47,7 @@ impl CrawlOptions {
             crawl: self.distributed.crawl.clone(),
             ..merged.distributed.clone()
         };
+        // What is never saved is as given now.
         let merged = CrawlOptions { seeds: self.seeds, distributed, explicit: self.explicit, ..merged };
         Ok(merged.with_seeds_of(Some(&saved)))
     }
@@ -53,25 +58,43 @@ impl CrawlOptions {
         self.forgotten_logins.iter().filter(|name| !given.contains(name)).cloned().collect()
     }
 
-    /// Adds the seeds of the saved options, which come first, and what is known of its logins.
+    /// Adds the seeds of the saved options, which come first, and what is known of its logins. The user name and password of a seed are those given now.
     pub fn with_seeds_of(self, saved: Option<&CrawlOptions>) -> CrawlOptions {
         let mut seeds = saved.map_or_else(Vec::new, |saved| saved.seeds.clone());
-        let seen: HashSet<String> = seeds.iter().cloned().collect();
-        seeds.extend(self.seeds.into_iter().filter(|seed| !seen.contains(seed)));
+        let mut positions: HashMap<String, usize> =
+            seeds.iter().enumerate().map(|(position, seed)| (normal(seed), position)).collect();
+        for seed in self.seeds {
+            match positions.get(&normal(&seed)) {
+                Some(known) if has_credentials(&seed) => seeds[*known] = seed,
+                Some(_) => {}
+                None => {
+                    positions.insert(normal(&seed), seeds.len());
+                    seeds.push(seed);
+                }
+            }
+        }
         let forgotten_logins = saved.map_or_else(Vec::new, |saved| saved.forgotten_logins.clone());
         CrawlOptions { seeds, forgotten_logins, ..self }
     }
 
+    /// Of these hosts, those for which no seed has a user name and password.
+    pub fn without_credentials_for(&self, mut hosts: Vec<String>) -> Vec<String> {
+        let urls =
+            self.seeds.iter().filter(|seed| has_credentials(seed)).filter_map(|seed| Url::parse(seed).ok());
+        let known: HashSet<String> = urls.filter_map(|url| url.host_str().map(str::to_owned)).collect();
+        hosts.retain(|host| !known.contains(host));
+        hosts
+    }
+
     /// Checks that the seeds given now are seeds of the crawl that has the saved options.
     pub fn check_seeds_of(&self, saved: &CrawlOptions) -> Result<(), String> {
-        let normal = |seed: &String| {
-            values::seed(seed).map_or_else(|_| seed.clone(), |url| without_credentials(&url).into())
-        };
-        let known: HashSet<String> = saved.seeds.iter().map(normal).collect();
-        let Some(other) = self.seeds.iter().map(normal).find(|seed| !known.contains(seed)) else {
+        let known: HashSet<String> = saved.seeds.iter().map(|seed| normal(seed)).collect();
+        let Some(other) = self.seeds.iter().map(|seed| normal(seed)).find(|seed| !known.contains(seed))
+        else {
             return Ok(());
         };
-        let (name, first) = (&self.distributed.crawl, saved.seeds.first().map(normal).unwrap_or_default());
+        let (name, first) =
+            (&self.distributed.crawl, saved.seeds.first().map(|seed| normal(seed)).unwrap_or_default());
         Err(format!(
             "cannot continue the crawl '{name}': its seed is {first}, and {other} is none of its seeds; to add it, use \
              'crawler submit'; for a new crawl, choose another name (--crawl NAME) or delete this crawl ('crawler purge')"
@@ -80,11 +103,20 @@ impl CrawlOptions {
 
     /// The options that affect the outcome of pages and differ from `other`.
     pub fn differs_from(&self, other: &CrawlOptions) -> Vec<String> {
+        self.differences_from(other, |name| REPORTED_OPTIONS.contains(&name))
+    }
+
+    /// The options of a crawl with a state that differ from those it had.
+    pub fn changes_from(&self, before: &CrawlOptions) -> Vec<String> {
+        self.differences_from(before, |name| !UNREPORTED_OPTIONS.contains(&name))
+    }
+
+    fn differences_from(&self, other: &CrawlOptions, is_reported: impl Fn(&str) -> bool) -> Vec<String> {
         let to_json = |options: &CrawlOptions| serde_json::to_value(options).unwrap_or_default();
         let (ours, theirs) = (to_json(self), to_json(other));
-        REPORTED_OPTIONS
-            .into_iter()
-            .filter(|name| ours[name] != theirs[name])
+        let names = ours.as_object().into_iter().flat_map(|options| options.keys());
+        names
+            .filter(|name| is_reported(name) && ours[name] != theirs[name])
             .map(|name| format!("--{name}"))
             .collect()
     }
@@ -103,6 +135,16 @@ impl CrawlOptions {
             && more.seeds.iter().all(is_own)
             && more.explicit.iter().all(is_location)
     }
+}
+
+/// A seed as it is admitted, or as it is if it is no URL.
+fn normal(seed: &str) -> String {
+    values::seed(seed).map_or_else(|_| seed.to_owned(), |url| without_credentials(&url).into())
+}
+
+/// Whether a seed has a user name or a password.
+fn has_credentials(seed: &str) -> bool {
+    Url::parse(seed).is_ok_and(|url| !url.username().is_empty() || url.password().is_some())
 }
 
 #[cfg(test)]
@@ -141,6 +183,15 @@ mod tests {
     }
 
     #[test]
+    fn credentials_given_now_replace_those_of_a_saved_seed() {
+        let saved = parse("http://a.test http://b.test/", &[]);
+        let now =
+            parse("http://c.test/ http://me:secret@A.test/ http://b.test", &[]).with_seeds_of(Some(&saved));
+        assert_eq!(now.seeds, ["http://me:secret@A.test/", "http://b.test/", "http://c.test/"]);
+        assert_eq!(now.without_credentials_for(vec!["a.test".into(), "b.test".into()]), ["b.test"]);
+    }
+
+    #[test]
     fn crawl_continues_only_with_its_own_seeds() {
         let saved = parse("http://me:secret@a.test http://b.test/", &[]);
         assert_eq!(parse("http://b.test http://A.test/", &[]).check_seeds_of(&saved), Ok(()));
@@ -158,7 +209,9 @@ mod tests {
             Vec::<String>::new()
         );
         let other = parse("http://a.test/ --scope host --max-depth 3", &[]);
-        assert_eq!(other.differs_from(&before), ["--module", "--scope", "--max-depth"]);
+        assert_eq!(other.differs_from(&before), ["--max-depth", "--module", "--scope"]);
+        let other = parse("http://b.test/ --module words --workers 7 --delay 3 --summary s -v", &[]);
+        assert_eq!(other.changes_from(&before), ["--delay", "--workers"]);
     }
 
     #[test]

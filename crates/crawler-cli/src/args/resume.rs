@@ -1,88 +1,82 @@
-//! The arguments of `crawler resume DIR`.
+//! The arguments of `crawler resume DIR`: the options of `crawler crawl` that can change, and URLs to add.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use super::crawl::{CrawlOptions, ProgressForm, absolute};
-use super::login::LoginArgs;
-use crate::values;
+use clap::builder::Resettable;
 
-/// The options of `crawler resume`: the state directory, and the settings that can change on resume.
+use super::crawl::{CrawlOptions, absolute};
+use super::distributed::MODULE_HELP;
+
+/// The options of `crawl` that `resume` does not list: those that cannot change, which the library explains.
+const FIXED: [&str; 3] = ["strip-query", "max-depth", "similarity"];
+
+/// The options of `crawl` that are not for a crawl with a state.
+const NOT_FOR_RESUME: [&str; 5] = ["state", "redis", "crawl", "dead-after", "replicas"];
+
+/// The options of `crawler resume`.
 #[derive(clap::Args)]
 pub struct ResumeOptions {
     /// State directory of the crawl: the DIR of its --state
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-
-    /// Stop after N pages, including those of earlier runs
-    #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
-    max_pages: Option<u64>,
-    /// Stop after SIZE of decoded response bodies, including earlier runs
-    #[arg(long, value_name = "SIZE", value_parser = values::large_size, help_heading = "Limits")]
-    max_bytes: Option<u64>,
-    /// Stop after TIME, including earlier runs
-    #[arg(long, value_name = "TIME", value_parser = values::long_time, help_heading = "Limits")]
-    max_time: Option<Duration>,
-    /// Maximum pages per host, including earlier runs
-    #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
-    max_pages_per_host: Option<u64>,
-    /// Maximum pages per site, including earlier runs
-    #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
-    max_pages_per_site: Option<u64>,
-
-    /// Number of workers
-    #[arg(long, value_name = "N", value_parser = values::workers, help_heading = "Workers")]
-    workers: Option<u16>,
-    /// Maximum requests in flight per worker
-    #[arg(long, value_name = "N", value_parser = values::concurrency, help_heading = "Workers")]
-    concurrency: Option<usize>,
-
+    /// Fetch URLs again that failed for a reason that may pass
+    #[arg(long)]
+    pub retry_failed: bool,
     #[command(flatten)]
-    login: LoginArgs,
+    pub options: CrawlOptions,
+}
 
-    /// Progress on standard error: auto is live on a terminal and plain lines elsewhere
-    #[arg(long, value_name = "FORM", value_enum, conflicts_with = "quiet", help_heading = "Output")]
-    progress: Option<ProgressForm>,
-    /// Also write the summary to this file, as JSON
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    summary: Option<PathBuf>,
-    /// Print the outcome of each URL
-    #[arg(short, long, conflicts_with = "quiet", help_heading = "Output")]
-    verbose: bool,
-    /// Print only errors
-    #[arg(short, long, help_heading = "Output")]
-    quiet: bool,
+/// Adapts the options of `crawl` to `crawler resume`.
+pub fn adapt(resume: clap::Command) -> clap::Command {
+    resume.mut_args(|option| match option.get_long() {
+        None if option.get_id() == "seeds" => option.required(false).help("URLs to add (http or https)"),
+        // A variable for distributed crawls says nothing about this one.
+        Some(name) if NOT_FOR_RESUME.contains(&name) => option.hide(true).env(Resettable::Reset),
+        Some(name) if FIXED.contains(&name) => option.hide(true),
+        Some("module") => option.hide_default_value(true).help(MODULE_HELP),
+        Some("overwrite") => option.help("Delete what is in the files of outputs that are added"),
+        Some(_) if option.get_action().takes_values() => without_default(option),
+        _ => option,
+    })
+}
+
+/// The option without its default in the help: the default is the value that the crawl has.
+fn without_default(option: clap::Arg) -> clap::Arg {
+    let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+    let help = help.split(" [default: ").next().unwrap_or_default().to_owned();
+    option.hide_default_value(true).help(help)
+}
+
+/// Whether `resume` accepts an option that it does not list: an equal value changes nothing.
+pub fn accepts(option: &str) -> bool {
+    FIXED.contains(&option)
 }
 
 impl ResumeOptions {
     /// Checks the arguments.
     pub fn validate(mut self) -> Result<ResumeOptions, String> {
         self.directory = absolute("DIR", &self.directory)?;
-        self.login.resolve()?;
-        if let Some(summary) = &mut self.summary {
-            *summary = absolute("--summary", summary)?;
-        }
+        self.options.fetch.login.resolve()?;
         Ok(self)
     }
 
     /// The saved options of the crawl, with those that change now.
-    pub fn merged_over(self, saved: CrawlOptions) -> CrawlOptions {
-        let mut options = saved;
-        options.state = Some(self.directory);
-        options.fetch.login = self.login;
-        options.max_pages = self.max_pages.unwrap_or(options.max_pages);
-        options.max_bytes = self.max_bytes.unwrap_or(options.max_bytes);
-        options.max_time = self.max_time.or(options.max_time);
-        options.max_pages_per_host = self.max_pages_per_host.or(options.max_pages_per_host);
-        options.max_pages_per_site = self.max_pages_per_site.or(options.max_pages_per_site);
-        options.workers = self.workers.or(options.workers);
-        options.concurrency = self.concurrency.unwrap_or(options.concurrency);
-        options.summary = self.summary.or(options.summary);
+    pub fn merged_over(self, saved: CrawlOptions) -> Result<CrawlOptions, String> {
+        let ResumeOptions { directory, retry_failed, options: now } = self;
+        let is_given = |name: &str| now.explicit.iter().any(|given| given == name);
         // Verbosity and progress are one choice: giving one of the options replaces all of them.
-        if self.verbose || self.quiet || self.progress.is_some() {
-            (options.fetch.verbose, options.fetch.quiet) = (self.verbose, self.quiet);
-            options.progress = self.progress.unwrap_or(ProgressForm::Auto);
+        let display = ["verbose", "quiet", "progress"].into_iter().any(is_given);
+        let display = display.then_some((now.fetch.verbose, now.fetch.quiet, now.progress));
+        let (overwrite, forgotten) = (now.overwrite, saved.forgotten_credentials.clone());
+        let mut merged = now.merged_over(saved)?;
+        if let Some(display) = display {
+            (merged.fetch.verbose, merged.fetch.quiet, merged.progress) = display;
         }
-        options
+        merged.forgotten_credentials = merged.without_credentials_for(forgotten);
+        merged.state = Some(directory);
+        // Files that are named later must not be deleted because of an earlier command.
+        merged.overwrite = overwrite;
+        merged.retry_failed = retry_failed;
+        Ok(merged)
     }
 }

@@ -43,32 +43,79 @@ const MAX_IDLE: usize = 1024;
 /// Files that a worker has open in addition to its connections: its runtime's own, and connections that are being closed.
 const FILES_PER_WORKER: usize = 8;
 
-/// Resumes a crawl with the options it was started with, except for those given now. Returns the exit status.
+/// Why a crawl cannot start: a message and the exit status.
+struct StartError(String, u8);
+
+impl From<Error> for StartError {
+    fn from(error: Error) -> StartError {
+        StartError(with_hint(&error), status_of(&error))
+    }
+}
+
+impl From<String> for StartError {
+    fn from(message: String) -> StartError {
+        StartError(message, EXIT_USAGE)
+    }
+}
+
+/// A crawl to run, and what to say about it first.
+type PreparedJob = (CrawlJob, Vec<String>);
+
+/// Resumes a crawl with the options it had, except for those given now. Returns the exit status.
 pub async fn resume(resume: ResumeOptions) -> u8 {
-    let saved = match StateReader::metadata_in(&resume.directory) {
-        Ok(metadata) => SavedOptions::read(&metadata, resume.directory.display()),
-        Err(error) => {
-            print_error(&with_hint(&error));
-            return status_of(&error);
-        }
-    };
-    let job = saved.and_then(|saved| {
-        let options = resume.merged_over(saved);
-        let warnings = resume_hints::missing_credentials(&options.forgotten_credentials);
-        for warning in warnings.into_iter().chain(resume_hints::missing_logins(&options)) {
-            if options.fetch.verbosity() != Verbosity::Quiet {
-                print_error(&warning);
-            }
-        }
-        options.validate()
-    });
+    run_prepared(prepare_resume(resume)).await
+}
+
+/// Starts a crawl, or continues the one in its state directory. Returns the exit status.
+pub async fn run(job: CrawlJob) -> u8 {
+    run_prepared(prepare_start(job)).await
+}
+
+async fn run_prepared(job: Result<PreparedJob, StartError>) -> u8 {
     match job {
-        Ok(job) => run(job).await,
-        Err(error) => {
-            print_error(&error);
-            EXIT_USAGE
+        Ok((job, notices)) => run_job(job, &notices).await,
+        Err(StartError(message, status)) => {
+            print_error(&message);
+            status
         }
     }
+}
+
+fn prepare_resume(resume: ResumeOptions) -> Result<PreparedJob, StartError> {
+    let metadata = StateReader::metadata_in(&resume.directory)?;
+    let saved = SavedOptions::read(&metadata, resume.directory.display())?;
+    let options = resume.merged_over(saved.clone())?;
+    let warnings = resume_hints::missing_credentials(&options.forgotten_credentials);
+    let warnings = warnings.into_iter().chain(resume_hints::missing_logins(&options));
+    if options.fetch.verbosity() != Verbosity::Quiet {
+        warnings.for_each(|warning| print_error(&warning));
+    }
+    let job = options.validate()?;
+    let notices = resume_hints::changes(&job.options, &saved);
+    Ok((job, notices))
+}
+
+/// Adds the seeds that the crawl in the state directory has, if there is one.
+fn prepare_start(job: CrawlJob) -> Result<PreparedJob, StartError> {
+    let Some(directory) = job.options.state.as_deref().filter(|directory| StateReader::exists_in(directory))
+    else {
+        return Ok((job, Vec::new()));
+    };
+    let metadata = StateReader::metadata_in(directory)?;
+    let saved = match SavedOptions::read(&metadata, directory.display()) {
+        Ok(saved) => saved,
+        // The full command replaces the options of another version.
+        Err(_) if SavedOptions::is_from_command(&metadata) => return Ok((job, Vec::new())),
+        Err(error) => return Err(error.into()),
+    };
+    let given = job.options.seeds.clone();
+    let options = job.options.with_seeds_of(Some(&saved));
+    let notices = resume_hints::changes(&options, &saved);
+    let job = match options.seeds == given {
+        true => CrawlJob { options, ..job },
+        false => options.validate()?,
+    };
+    Ok((job, notices))
 }
 
 /// The exit status of a command that could not start.
@@ -82,8 +129,8 @@ pub fn status_of(error: &Error) -> u8 {
     }
 }
 
-/// Runs a crawl and returns its exit status.
-pub async fn run(job: CrawlJob) -> u8 {
+/// Runs a crawl, after the notices about it, writes its cookies, and returns its exit status.
+async fn run_job(job: CrawlJob, notices: &[String]) -> u8 {
     let cookie_file = match CookieFile::new(job.options.fetch.login.save_cookies(), job.cookies.clone()) {
         Ok(cookie_file) => cookie_file,
         Err(error) => {
@@ -91,11 +138,11 @@ pub async fn run(job: CrawlJob) -> u8 {
             return EXIT_USAGE;
         }
     };
-    let status = crawl(job).await;
+    let status = crawl(job, notices).await;
     cookie_file.map_or(status, |file| file.write(status))
 }
 
-async fn crawl(job: CrawlJob) -> u8 {
+async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
     let CrawlJob { crawler, options, .. } = job;
     let (summary_file, spare) = match prepare(&options) {
         Ok(prepared) => prepared,
@@ -108,12 +155,15 @@ async fn crawl(job: CrawlJob) -> u8 {
     let stop = StopHandle::new();
     let reader = StdoutReader::new(&options, &stop);
     let display = Arc::new(Display::new(&options));
+    notices.iter().for_each(|notice| display.print(notice));
+    let noticed = Arc::clone(&display);
     let outcome_log = Arc::new(OutcomeLog::new(&options, reader.clone()));
     let log = Arc::clone(&outcome_log);
     let crawler = crawler
         .configure(|config| spare.apply(config))
         .stop_handle(stop.clone())
         .robots_waits(display.robots_waits().clone())
+        .on_notice(move |notice| noticed.print(&format!("crawler: {notice}")))
         .on_outcome(move |url, outcome| log.record(url, outcome));
     let shown = Arc::clone(&display);
     let crawling = crawler.on_progress(move |snapshot| shown.show(snapshot)).run();

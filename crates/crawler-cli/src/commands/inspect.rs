@@ -1,10 +1,9 @@
 //! Shows what a crawl stored: `crawler show` prints a page, `crawler why` the outcome of a URL and how it was discovered.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::time::SystemTime;
 
-use crawler::internal::backend::durable::{StateReader, UrlHistory, UrlStatus};
+use crawler::internal::backend::durable::{RecordedOutput, StateReader, UrlHistory, UrlStatus};
 use crawler::internal::backend::redis::RedisStateReader;
 use crawler::internal::distributed::remote::RemoteCrawl;
 use crawler::internal::html::{self, BadLink};
@@ -16,7 +15,7 @@ use crawler::{Error, Outcome};
 use url::Url;
 
 use crate::EXIT_FAILED;
-use crate::args::{CrawlOptions, CrawlSource, UrlQuery, output_path};
+use crate::args::{CrawlOptions, CrawlSource, UrlQuery};
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::status_of;
 use crate::commands::with_hint;
@@ -40,7 +39,7 @@ impl StoredCrawl {
     async fn open(source: &CrawlSource) -> Result<(StoredCrawl, Option<CrawlOptions>), Error> {
         match source {
             CrawlSource::State(directory) => {
-                let state = StateReader::open(directory)?;
+                let mut state = StateReader::open(directory)?;
                 let options = SavedOptions::read(&state.metadata()?, directory.display()).ok();
                 Ok((StoredCrawl::Directory(Box::new(state)), options))
             }
@@ -63,6 +62,17 @@ impl StoredCrawl {
         match self {
             StoredCrawl::Directory(state) => state.history(url),
             StoredCrawl::Redis(state) => Ok(state.why(url).await?),
+        }
+    }
+}
+
+impl StoredCrawl {
+    /// The outputs whose pages have the numbers of the crawl. The part files of a distributed crawl number their pages in
+    /// their own order.
+    fn outputs(&mut self) -> Result<Vec<RecordedOutput>, Error> {
+        match self {
+            StoredCrawl::Directory(state) => state.outputs(),
+            StoredCrawl::Redis(_) => Ok(Vec::new()),
         }
     }
 }
@@ -97,14 +107,7 @@ async fn try_why(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
     let (mut crawl, options) = StoredCrawl::open(source).await?;
     let url = &stripped(url, options.as_ref());
     let (lines, status) = match crawl.history(url).await? {
-        Some(history) => {
-            // The part files of a distributed crawl number their pages in their own order.
-            let modules = match source {
-                CrawlSource::State(_) => options.as_ref().map_or(&[][..], |options| &options.module),
-                CrawlSource::Redis(_) => &[],
-            };
-            (describe(&history, modules), 0)
-        }
+        Some(history) => (describe(&history, &crawl.outputs()?), 0),
         None => {
             let reason = why_not_admitted(url, options.as_ref());
             let url = without_credentials(url).to_string();
@@ -151,13 +154,13 @@ fn why_not_stored(history: &UrlHistory, options: Option<&CrawlOptions>) -> Strin
 }
 
 /// The history of a URL, in lines.
-fn describe(history: &UrlHistory, modules: &[String]) -> Vec<String> {
+fn describe(history: &UrlHistory, outputs: &[RecordedOutput]) -> Vec<String> {
     let mut lines = vec![history.url.clone()];
     match &history.status {
         UrlStatus::Pending => lines.push("  outcome: pending".into()),
         UrlStatus::Completed { outcome, at, page_number: Some(number), .. } => {
             lines.push(format!("  outcome: {outcome} {number}, {}", date(*at)));
-            lines.extend(modules.iter().filter_map(|module| output_location(module, *number)));
+            lines.extend(outputs.iter().filter_map(|output| output_location(output, *number)));
         }
         UrlStatus::Completed { outcome, at, page_number: None, is_temporary } => {
             lines.push(format!("  outcome: {outcome}, {}", date(*at)));
@@ -193,12 +196,15 @@ fn discovery_path(history: &UrlHistory) -> Vec<String> {
     lines
 }
 
-/// Where a module wrote the page of this number.
-fn output_location(module: &str, number: u64) -> Option<String> {
-    let path: PathBuf = output_path(module)?;
-    match module.split('=').next()? {
+/// Where an output has the page of this number, if it has it.
+fn output_location(
+    RecordedOutput { name, path, first_page, .. }: &RecordedOutput,
+    number: u64,
+) -> Option<String> {
+    let earlier_pages = number.checked_sub(*first_page)?;
+    match name.as_str() {
         "pages" => Some(format!("  output: file {}", path.join(number.to_string()).display())),
-        "jsonl" => Some(format!("  output: line {number} of {}", path.display())),
+        "jsonl" => Some(format!("  output: line {} of {}", earlier_pages + 1, path.display())),
         _ => None,
     }
 }

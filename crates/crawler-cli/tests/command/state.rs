@@ -9,9 +9,9 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
-use testweb::{Request, Response, Site, Web};
+use testweb::{Site, Web};
 
-use crate::common::{Ended, Running, binary, counts, linking_to, names, read_page, run, serve};
+use crate::common::{Ended, Running, binary, counts, names, read_page, run, serve};
 use crate::pipeline::{Pipeline, adds_up, objects, objects_in, urls};
 
 /// A directory with the state of a crawl and the outputs of its modules.
@@ -180,78 +180,6 @@ fn reached_limit_is_named_and_can_be_raised() {
             assert!(ended.stderr.contains(&words), "{words} is not in {}", ended.stderr);
         }
     }
-}
-
-#[test]
-fn options_that_cannot_change_are_rejected_by_name() {
-    let web = serve(Site::seeded(5, 60));
-    let state_dir = StateDir::new();
-    let base = "--max-pages 5 --max-depth 9 --scope host";
-    state_dir.crawl(web.url("/")).with(base).run().expect(0);
-    let hits = web.hits();
-    for (options, words) in [
-        ("--max-pages 4 --max-depth 9 --scope host", "--max-pages was 5 and is 4 now"),
-        (
-            "--max-pages 5 --max-depth 8 --scope host",
-            "--max-depth was '9' when the crawl started and is '8' now",
-        ),
-        ("--max-pages 5 --max-depth 9 --scope any", "--scope was 'host'"),
-        ("--max-pages 5 --max-depth 9 --scope host --exclude x", "--exclude was ''"),
-        ("--max-pages 5 --max-depth 9 --scope host --no-content", "--no-content was 'false'"),
-        ("--max-pages 5 --max-depth 9 --scope host --module words", "--module was 'noop'"),
-    ] {
-        let ended = state_dir.crawl(web.url("/")).with(options).run().expect(2);
-        assert!(ended.stderr.contains(words), "{words} is not in {}", ended.stderr);
-    }
-    let other = state_dir.crawl(web.url("/other")).with(base).run().expect(2);
-    assert!(other.stderr.contains("seed was '"), "{}", other.stderr);
-    for option in ["--scope any", "--delay 0", "--module words", "--ttl=2h", "--max-depth 3", "--overwrite"] {
-        let name = option.split([' ', '=']).next().unwrap();
-        let ended = state_dir.resume(option).wait().expect(2);
-        let message = format!("crawler: {name} cannot be changed on resume; ");
-        assert!(ended.stderr.starts_with(&message), "{}", ended.stderr);
-        assert_eq!(ended.stderr.lines().count(), 1);
-    }
-    for (options, words) in [
-        ("--state x", "takes the directory without --state"),
-        ("--colour", "unknown option '--colour'"),
-        ("--max-pages 0", "--max-pages"),
-        ("--max-pages 1", "--max-pages was 5 and is 1 now"),
-        ("-q --progress json", "--quiet"),
-    ] {
-        let ended = state_dir.resume(options).wait().expect(2);
-        assert!(ended.stderr.contains(words), "{}", ended.stderr);
-    }
-    assert_eq!(web.hits(), hits);
-    state_dir.resume("--max-pages 6 --workers 1 --concurrency 3 --max-bytes 1GB").wait().expect(0);
-}
-
-#[test]
-fn second_process_is_rejected_while_the_first_is_running() {
-    let web =
-        serve(Site::new().fallback(|request: &Request| {
-            Response::page(linking_to(&["/a"]))
-                .delay(std::time::Duration::from_secs(if request.path == "/a" { 60 } else { 0 }))
-        }));
-    let state_dir = StateDir::new();
-    let mut first = state_dir.crawl(web.url("/")).with("--timeout 2m").start();
-    first.until("two requests", |_| web.hits() == 2);
-    let words =
-        format!("crawler: cannot open the state in '{}': another process is using it", state_dir.state());
-    let (state, url) = (state_dir.state(), web.url("/"));
-    for second in [
-        state_dir.crawl(web.url("/")).with("--timeout 2m").run(),
-        state_dir.resume("").wait(),
-        run(&["why", &url, "--state", &state]),
-        run(&["show", &url, "--state", &state]),
-    ] {
-        let second = second.expect(1);
-        assert!(second.stderr.starts_with(&words), "{}", second.stderr);
-    }
-    first.signal(Signal::KILL);
-    first.wait().expect(137);
-    let why = run(&["why", &web.url("/a"), "--state", &state]).expect(0);
-    assert!(why.stdout.contains("outcome: pending"), "{}", why.stdout);
 }
 
 #[test]

@@ -170,10 +170,9 @@ fn negative_values_are_rejected_as_such() {
 fn missing_argument_is_named_with_the_usage() {
     for (line, missing, usage) in [
         ("crawl", "<URL>...", "crawler crawl [OPTIONS] <URL>..."),
-        ("resume", "<DIR>", "crawler resume [OPTIONS] <DIR>"),
+        ("resume", "<DIR>", "crawler resume [OPTIONS] <DIR> [URL]..."),
         ("show --state x", "<URL>", "crawler show [OPTIONS] <URL>"),
         ("worker", "--redis <URL> (or the variable CRAWLER_REDIS)", "crawler worker [OPTIONS] --redis <URL>"),
-        ("status", "--redis <URL> (or the variable CRAWLER_REDIS)", "crawler status [OPTIONS] --redis <URL>"),
         (
             "submit -q",
             "--redis <URL> (or the variable CRAWLER_REDIS), <URL>...",
@@ -188,6 +187,14 @@ fn missing_argument_is_named_with_the_usage() {
         "missing <maxDepth>; usage: crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>; try 'crawler --help'",
     );
     error_is("crawl http://a.test/ --max-pages", "--max-pages needs a value; try 'crawler crawl --help'");
+    error_is(
+        "status",
+        "missing <DIR> or --redis <URL> (or the variable CRAWLER_REDIS), to select the crawl; try 'crawler status --help'",
+    );
+    error_is(
+        "status --state x",
+        "'crawler status' takes the directory without --state; try 'crawler status --help'",
+    );
     error_is(
         "why http://a.test/",
         "missing --state <DIR> or --redis <URL>, to select the crawl; try 'crawler why --help'",

@@ -9,12 +9,19 @@ mod batch;
 pub(crate) mod checkpoint;
 pub(crate) mod committer;
 pub(crate) mod disk_storage;
+mod file_reader;
+mod inquiry;
 mod lock;
 mod open;
+mod outputs;
 mod panics;
 mod recorded_settings;
 pub(crate) mod records;
+mod retry;
+mod scope_change;
 mod seen_cache;
+mod server;
+mod socket;
 mod state_reader;
 mod task_id_queue;
 
@@ -32,11 +39,14 @@ use redb::{
 pub(crate) use self::batch::Batch;
 use self::lock::Lock;
 pub(crate) use self::open::restore_host;
-pub use self::open::{OpenState, PriorState, StateOptions, StateWriter, open};
+pub use self::open::{OpenState, PriorState, StateOptions, StateWriter, open, open_in_scope};
+pub use self::outputs::{RecordedOutput, StateOutputs};
 use self::panics::{DropGuarded, catch_panic};
 pub use self::recorded_settings::RecordedSettings;
+pub use self::scope_change::ResumedScope;
+pub use self::server::StateServer;
 pub(crate) use self::state_reader::admitted_form;
-pub use self::state_reader::{StateReader, UrlHistory, UrlStatus};
+pub use self::state_reader::{StateReader, StateStatus, UrlHistory, UrlStatus};
 use super::BackendError;
 use crate::error::{self, StorageErrorKind};
 
@@ -185,7 +195,12 @@ impl Tables {
         {
             // Opening a table writes to it, so open only tables that change. The first batch creates all of them.
             let is_first = batch.number == 0;
-            let changes = [(TASKS, &batch.tasks), (PAGES, &batch.pages), (BODIES, &batch.bodies)];
+            let changes = [
+                (TASKS, &batch.tasks),
+                (COMPLETED, &batch.completed),
+                (PAGES, &batch.pages),
+                (BODIES, &batch.bodies),
+            ];
             for (table, rows) in changes {
                 if rows.is_empty() && !is_first {
                     continue;
@@ -196,12 +211,6 @@ impl Tables {
                         Some(row) => drop(table.insert(key, row.as_slice())?),
                         None => drop(table.remove(key)?),
                     }
-                }
-            }
-            if !batch.completed.is_empty() || is_first {
-                let mut completed = transaction.open_table(COMPLETED)?;
-                for (task_id, row) in &batch.completed {
-                    completed.insert(task_id, row.as_slice())?;
                 }
             }
             if batch.seen.len() > 0 || is_first {
@@ -283,6 +292,10 @@ impl View {
 
     pub(crate) fn seen_len(&self) -> Result<u64, BackendError> {
         self.read(|tables| tables.seen.len())
+    }
+
+    pub(crate) fn pages_len(&self) -> Result<u64, BackendError> {
+        self.read(|tables| tables.pages.len())
     }
 
     pub(crate) fn tasks_len(&self) -> Result<u64, BackendError> {

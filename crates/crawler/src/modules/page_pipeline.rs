@@ -171,15 +171,10 @@ impl PagePipeline {
 
     /// Rejects a resumed state whose recorded writes do not bring the outputs to the last page.
     pub fn check_complete(&self, pages: u64) -> Result<(), Error> {
-        let last = lock(&self.files).files.last_id();
-        if self.outputs.is_empty() || last == pages {
+        if self.outputs.is_empty() {
             return Ok(());
         }
-        let message = format!(
-            "cannot resume the crawl: its state is damaged: it has {pages} pages, but the outputs end at page {last}; start \
-             a new crawl in another directory"
-        );
-        Err(Error::State(StorageError::new(StorageErrorKind::Damaged, message)))
+        check_last_page(lock(&self.files).files.last_id(), pages)
     }
 
     /// Calls the callback with the outcome of a URL.
@@ -211,6 +206,11 @@ impl PagePipeline {
         if let Err(error) = catch_panic(|| run(module)).flatten() {
             self.count_failure(module.name(), error);
         }
+    }
+
+    /// Counts an output that the crawl has no more and that could not be completed. The crawl continues without it.
+    pub(crate) fn removed_output_failed(&self, cause: &StorageError) {
+        self.count_failure("output", format!("{cause:#}"));
     }
 
     /// Records that an output is incomplete. The first cause is kept.
@@ -310,6 +310,18 @@ impl OrderedOutputs {
         }
         Ok(())
     }
+}
+
+/// Rejects a state whose outputs do not end at its last page.
+pub(crate) fn check_last_page(last: u64, pages: u64) -> Result<(), Error> {
+    if last == pages {
+        return Ok(());
+    }
+    let message = format!(
+        "cannot resume the crawl: its state is damaged: it has {pages} pages, but the outputs end at page {last}; start a new \
+         crawl in another directory"
+    );
+    Err(Error::State(StorageError::new(StorageErrorKind::Damaged, message)))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

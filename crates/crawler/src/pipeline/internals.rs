@@ -21,6 +21,9 @@ pub trait CrawlerInternals {
     /// Stores bytes in the state of a durable crawl, for the program that resumes it.
     fn metadata(self, metadata: impl Into<Vec<u8>>) -> Self;
 
+    /// Calls a function with messages about what does not stop the crawl.
+    fn on_notice(self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self;
+
     /// Adds the sites whose URLs wait for a robots.txt to these.
     fn robots_waits(self, waits: RobotsWaits) -> Self;
 }
@@ -42,6 +45,11 @@ impl CrawlerInternals for Crawler {
 
     fn metadata(mut self, metadata: impl Into<Vec<u8>>) -> Crawler {
         self.metadata = metadata.into();
+        self
+    }
+
+    fn on_notice(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Crawler {
+        self.on_notice = Box::new(callback);
         self
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct LocalRun<R> {
     pub(crate) pages: Arc<PagePipeline>,
     /// The active crawl time of earlier processes.
     pub(crate) elapsed: Duration,
+    /// How many failed URLs were queued again.
+    pub(crate) retried: u64,
     /// Whether outputs are fsynced, so that they survive a power failure as the state does.
     pub(crate) syncs: bool,
 }
@@ -40,8 +42,13 @@ impl<R: Backend> LocalRun<R> {
     /// Runs the crawl to its end.
     pub(crate) fn run(self, crawler: Crawler) -> Result<CrawlReport, Error> {
         let started = Instant::now();
-        let before = block_on(self.snapshot(&crawler))??;
+        let mut before = block_on(self.snapshot(&crawler))??;
         self.pages.check_complete(before.pages)?;
+        if before.admitted > 0 {
+            // Only those that were added are new.
+            block_on(self.backend.admit(seed_urls(&crawler.seeds)))??;
+            before = block_on(self.snapshot(&crawler))??;
+        }
         (crawler.on_progress)(&before);
         let resumed = match before.admitted {
             0 => ResumeStatus::New,
@@ -79,6 +86,7 @@ impl<R: Backend> LocalRun<R> {
             output_failure,
             elapsed,
             resumed,
+            retried: self.retried,
             redis_traffic: None,
         })
     }

@@ -32,6 +32,9 @@ pub struct CrawlReport {
     pub module_summaries: Vec<String>,
     /// Why the outputs are incomplete, if they are.
     pub output_failure: Option<StorageError>,
+    /// How many failed URLs a resumed crawl has queued again.
+    #[doc(hidden)]
+    pub retried: u64,
     /// The traffic with Redis of a distributed crawl.
     #[doc(hidden)]
     pub redis_traffic: Option<Traffic>,

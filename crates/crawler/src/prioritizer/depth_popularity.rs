@@ -49,10 +49,6 @@ impl Prioritizer for DepthPopularity {
     fn known_priority(&self, candidate: &Candidate) -> Option<Priority> {
         Some(DepthPopularity::priority(candidate))
     }
-
-    fn name(&self) -> String {
-        "none".to_owned()
-    }
 }
 
 #[cfg(test)]

@@ -166,10 +166,6 @@ impl Prioritizer for PageRank {
     fn service_stats(&self) -> Option<ServiceStats> {
         Some(self.stats())
     }
-
-    fn name(&self) -> String {
-        crate::origin::without_credentials(&self.service.settings().url).to_string()
-    }
 }
 
 /// Locks a mutex. No code of this module panics while it holds a lock, and the data would stay usable if it

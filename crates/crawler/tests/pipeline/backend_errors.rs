@@ -115,6 +115,7 @@ async fn failing_state_ends_a_crawl_whose_host_has_a_cooldown() {
         delay: Duration::ZERO,
         recorded_settings: RecordedSettings::default(),
         metadata: Vec::new(),
+        retry_failed: false,
     };
     let OpenState { backend, writer, .. } = durable::open(directory.path(), options).unwrap();
     let (error, _) = crawl(backend, "set_host_delay", true).await;

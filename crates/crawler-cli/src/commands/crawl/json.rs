@@ -1,8 +1,10 @@
 //! The JSON of `--progress json`, `--summary` and `crawler status --json`. The keys of the counts are in `summary.rs`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
+use crawler::internal::backend::durable::StateStatus;
 use crawler::internal::backend::redis::{Member, Phase, Role};
 use crawler::internal::backend::{Budget, Snapshot};
 use crawler::internal::distributed::end_of;
@@ -80,6 +82,17 @@ pub struct SummaryJson<'s> {
     pagerank: Option<PageRankJson<'s>>,
     /// Traffic between all processes and Redis; null for a crawl in one process.
     redis: Option<Traffic>,
+}
+
+/// The status of a crawl with a state.
+#[derive(Serialize)]
+pub struct StateStatusJson<'s> {
+    /// The state directory.
+    crawl: String,
+    /// The process that runs the crawl; null if none does.
+    process: Option<u32>,
+    #[serde(flatten)]
+    progress: ProgressJson<'s>,
 }
 
 /// The health of the PageRank service.
@@ -191,6 +204,26 @@ impl<'s> ProgressJson<'s> {
             stored_pages: snapshot.stored_pages,
             stored_bytes: snapshot.stored_bytes,
             pagerank: PageRankJson::new(snapshot),
+        }
+    }
+}
+
+impl<'s> StateStatusJson<'s> {
+    /// The status of the crawl in a directory. Why a crawl stopped is not stored.
+    pub fn new(directory: &Path, status: &'s StateStatus) -> StateStatusJson<'s> {
+        let StateStatus { snapshot, elapsed, process } = status;
+        let state = match (process, snapshot.outstanding()) {
+            (Some(_), _) => "running",
+            (None, 0) => "finished",
+            (None, _) => "stopped",
+        };
+        let counts = Counts::of_running(snapshot);
+        let rate = counts.pages_per_second(*elapsed);
+        let state = StateJson { state, stopped_by: None };
+        StateStatusJson {
+            crawl: directory.display().to_string(),
+            process: *process,
+            progress: ProgressJson::new(state, counts, snapshot, *elapsed, rate),
         }
     }
 }

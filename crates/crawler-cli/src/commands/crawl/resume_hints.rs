@@ -7,12 +7,26 @@ use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
 
 use crate::args::{CrawlOptions, output_path};
 use crate::format::{bytes, counted, limit, number};
+use crate::summary::Counts;
 
 /// The message when a crawl resumes that an earlier process started.
 pub fn resuming(before: &Snapshot) -> Option<String> {
     let (pages, pending) = (before.pages, before.outstanding());
     (before.admitted > 0 && pending > 0)
         .then(|| format!("resuming: {} so far, {} pending", counted(pages, "page"), counted(pending, "URL")))
+}
+
+/// The message about what differs from the options and seeds that the crawl had.
+pub fn changes(now: &CrawlOptions, before: &CrawlOptions) -> Vec<String> {
+    let mut messages = Vec::new();
+    let options = now.changes_from(before);
+    if !options.is_empty() {
+        messages.push(format!("the crawl continues with changed options: {}", options.join(", ")));
+    }
+    if let Some(seeds @ 1..) = now.seeds.len().checked_sub(before.seeds.len()) {
+        messages.push(format!("adding {}", counted(seeds as u64, "seed")));
+    }
+    messages
 }
 
 /// The warning about user names and passwords that are not in the state.
@@ -55,7 +69,14 @@ pub fn at_end(options: &CrawlOptions, report: &CrawlReport) -> Vec<String> {
         None => resume.clone(),
         Some(option) => format!("{resume} {option} N"),
     });
-    hint.into_iter().collect()
+    let nothing_retried = (options.retry_failed && report.retried == 0)
+        .then(|| "no URL has failed for a reason that may pass, so none is fetched again".to_owned());
+    let temporary = Counts::of_ended(&report.snapshot).failed_temporarily;
+    let retry = (temporary > 0 && report.end == CrawlEnd::Finished).then(|| {
+        let urls = counted(temporary, "URL");
+        format!("{urls} failed for a reason that may pass; to fetch them again: {resume} --retry-failed")
+    });
+    hint.into_iter().chain(nothing_retried).chain(retry).collect()
 }
 
 /// How to resume the crawl of this name. `command` returns the command that resumes it, with a higher limit if one is

@@ -60,6 +60,12 @@ impl SavedOptions {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
+    /// Whether the command saved the metadata of a crawl, in this or another version.
+    pub fn is_from_command(metadata: &[u8]) -> bool {
+        let value: Option<serde_json::Value> = serde_json::from_slice(metadata).ok();
+        value.is_some_and(|value| value.get("crawler").is_some_and(serde_json::Value::is_string))
+    }
+
     /// The options in the metadata of a crawl. `crawl` is its directory or name, for messages.
     pub fn read(metadata: &[u8], crawl: impl Display) -> Result<CrawlOptions, String> {
         let foreign = || {

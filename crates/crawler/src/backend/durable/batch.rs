@@ -10,7 +10,7 @@ pub(crate) struct Batch {
     pub(crate) number: u64,
     /// `None` removes the row. The same holds for the other tables.
     pub(crate) tasks: BTreeMap<u64, Option<Vec<u8>>>,
-    pub(crate) completed: BTreeMap<u64, Vec<u8>>,
+    pub(crate) completed: BTreeMap<u64, Option<Vec<u8>>>,
     pub(crate) seen: SeenMap,
     pub(crate) pages: BTreeMap<u64, Option<Vec<u8>>>,
     /// By segment. A batch fills one segment.

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::backend::Snapshot;
 use crate::backend::local::counters::CrawlCounters;
 use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::Storage;
+use crate::outcome::Outcome;
 use crate::stats::BodyBytes;
 
 /// Written with every commit.
@@ -21,7 +23,7 @@ pub(crate) struct Checkpoint {
     links_new: u64,
     links_seen: u64,
     links_rejected: BTreeMap<String, u64>,
-    pages: u64,
+    pub(crate) pages: u64,
     bytes: u64,
     received: u64,
     /// HTTP requests sent. Those since the last commit of a killed process are lost.
@@ -50,6 +52,47 @@ impl Checkpoint {
             requests: counters.requests.total(),
             active_millis: u64::try_from(state.clock.now().as_millis()).unwrap_or(u64::MAX),
             seen_written_up_to,
+        }
+    }
+
+    /// Counts the outcome of a URL.
+    pub(crate) fn count_completed(&mut self, label: &str) {
+        self.completed += 1;
+        *self.outcomes.entry(label.to_owned()).or_default() += 1;
+    }
+
+    /// Takes the outcome of a URL back, which is pending again. `None` if it was not counted.
+    pub(crate) fn uncount(&mut self, outcome: &str, is_revisit: bool) -> Option<()> {
+        self.completed = self.completed.checked_sub(1)?;
+        // The outcome of a revisit was never counted.
+        if !is_revisit {
+            let label = Outcome::label_of_temporary(outcome, self.outcomes.keys())?.clone();
+            let count = self.outcomes.get_mut(&label)?;
+            *count = count.checked_sub(1)?;
+            if *count == 0 {
+                self.outcomes.remove(&label);
+            }
+        }
+        Some(())
+    }
+
+    /// The counts of a crawl that no process runs.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let pending = usize::try_from(self.outstanding().unwrap_or(0)).unwrap_or(usize::MAX);
+        Snapshot {
+            admitted: self.admitted,
+            completed: self.completed,
+            revisits: self.revisits,
+            outcomes: self.outcomes.clone(),
+            links_new: self.links_new,
+            links_seen: self.links_seen,
+            links_rejected: self.links_rejected.clone(),
+            pages: self.pages,
+            bytes: self.bytes,
+            received: self.received,
+            requests: self.requests,
+            url_queue: (0, pending),
+            ..Snapshot::default()
         }
     }
 

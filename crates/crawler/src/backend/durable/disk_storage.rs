@@ -122,7 +122,7 @@ impl DiskStorage {
     pub(crate) fn completed(&self, task_id: TaskId) -> Result<Option<CompletedRow>, BackendError> {
         let in_batch = |batch: &Batch| batch.completed.get(&task_id.0).cloned();
         let row = match in_batch(&self.batch).or_else(|| self.committing.as_deref().and_then(in_batch)) {
-            Some(row) => Some(row),
+            Some(row) => row,
             None => self.view.completed(task_id.0)?,
         };
         let Some(row) = row else { return Ok(None) };
@@ -224,7 +224,7 @@ impl Storage for DiskStorage {
     fn complete(&mut self, _: u64, task: &QueuedTask, completed: CompletedUrl) {
         let row = CompletedRow::new(task, &completed, unix_millis() / 1000);
         self.batch.tasks.insert(task.task_id.0, None);
-        self.batch.completed.insert(task.task_id.0, row.to_bytes());
+        self.batch.completed.insert(task.task_id.0, Some(row.to_bytes()));
         self.lowered_depths.remove(&task.task_id);
     }
 

@@ -9,7 +9,10 @@ use std::time::Duration;
 use super::super::BackendError;
 use super::checkpoint::Checkpoint;
 use super::disk_storage::{DiskStorage, unix_millis};
-use super::records::{HostRow, PageRow, writes_from_bytes};
+use super::outputs::StateOutputs;
+use super::records::{HostRow, PageRow};
+use super::retry::retry_failed;
+use super::scope_change::{ResumedScope, apply_scope};
 use super::seen_cache::CacheLimits;
 use super::{Batch, RecordedSettings, STATE_FILE, Tables, View, committer};
 use crate::backend::local::state::LocalState;
@@ -18,11 +21,11 @@ use crate::backend::local::{BackendConfig, LocalBackend, SharedState, secret};
 use crate::domain::Domain;
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::fetch::http::AddressKinds;
-use crate::modules::OutputWrite;
+use crate::scope::Scope;
 use crate::similarity::HashKey;
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
-pub(super) const FORMAT: u32 = 5;
+pub(super) const FORMAT: u32 = 6;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;
@@ -38,6 +41,8 @@ pub struct StateOptions {
     pub recorded_settings: RecordedSettings,
     /// Opaque data of the caller, which can be read back.
     pub metadata: Vec<u8>,
+    /// Whether URLs that failed for a reason that may pass are queued again.
+    pub retry_failed: bool,
 }
 
 /// An open state.
@@ -48,6 +53,8 @@ pub struct OpenState {
     pub writer: StateWriter,
     /// What the state contained.
     pub prior: PriorState,
+    /// How many URLs were queued again.
+    pub retried: u64,
 }
 
 /// What a state contained when it was opened.
@@ -64,14 +71,27 @@ pub enum PriorState {
 
 /// Writes changes to a state until it is closed.
 pub struct StateWriter {
-    shared: Arc<SharedState<DiskStorage>>,
-    tables: Arc<Tables>,
+    pub(super) shared: Arc<SharedState<DiskStorage>>,
+    pub(super) tables: Arc<Tables>,
     committer: Option<JoinHandle<Result<(), BackendError>>>,
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
 }
 
 /// Opens the state in a directory. Creates the directory if it does not exist.
 pub fn open(directory: &Path, options: StateOptions) -> Result<OpenState, Error> {
+    let scope = Scope::anywhere();
+    let scope = ResumedScope { scope: &scope, on_outcome: &|_, _| {} };
+    open_in_scope(directory, options, &scope, |_| Ok(())).map(|(opened, ())| opened)
+}
+
+/// Opens the state in a directory, with the outputs of the crawl, and completes pending URLs that the scope leaves out. If the
+/// settings or the outputs are refused, neither these nor the settings of the state change.
+pub fn open_in_scope<T>(
+    directory: &Path,
+    options: StateOptions,
+    scope: &ResumedScope,
+    open_outputs: impl FnOnce(&StateOutputs) -> Result<T, Error>,
+) -> Result<(OpenState, T), Error> {
     check_is_directory(directory)?;
     match fs::create_dir(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
@@ -82,40 +102,51 @@ pub fn open(directory: &Path, options: StateOptions) -> Result<OpenState, Error>
         }
         _ => {}
     }
-    open_with(directory, options, CacheLimits::default())
+    open_with(directory, options, scope, open_outputs, CacheLimits::default())
 }
 
 /// Opens the state in a directory, with the given limits of the cache of seen URLs.
-pub(super) fn open_with(
+pub(super) fn open_with<T>(
     directory: &Path,
     options: StateOptions,
+    scope: &ResumedScope,
+    open_outputs: impl FnOnce(&StateOutputs) -> Result<T, Error>,
     cache_limits: CacheLimits,
-) -> Result<OpenState, Error> {
+) -> Result<(OpenState, T), Error> {
     let mut is_new = false;
     let tables = Tables::open(directory, || {
         is_new = true;
         // Part of the first batch, so that every state file has its settings.
-        let mut batch = settings_batch(&options);
+        let mut batch = settings_batch(&options, scope);
         batch.meta.insert("format", FORMAT.to_le_bytes().to_vec());
         batch.meta.insert("hash_key", secret().to_le_bytes().to_vec());
         batch.meta.insert("checkpoint", Checkpoint::default().to_bytes());
         batch
     })?;
     let view = tables.view()?;
-    let (key, checkpoint) = (read_hash_key(&view, directory)?, read_checkpoint(&view)?);
-    let recorded_settings = view.meta("settings")?;
-    if let Some(recorded_settings) = &recorded_settings {
-        let recorded_settings: RecordedSettings =
-            serde_json::from_slice(recorded_settings).map_err(|_| view.damaged())?;
-        recorded_settings
-            .check_resume(&options.recorded_settings)
+    let key = read_hash_key(&view, directory)?;
+    if let Some(stored) = view.meta("settings")? {
+        let checked = options.recorded_settings.check_resume(&stored).ok_or_else(|| view.damaged())?;
+        checked
             .map_err(|message| Error::State(StorageError::new(StorageErrorKind::SettingsDiffer, message)))?;
     }
+    let pages = read_checkpoint(&view)?.pages;
+    drop(view);
+    let outputs = open_outputs(&StateOutputs { tables: &tables, pages }).inspect_err(|_| {
+        // Nothing was crawled yet. Without a state, the user can correct the outputs and start again. It is removed while it
+        // is locked; if that fails, an empty state is left, which is harmless.
+        if is_new {
+            let _ = fs::remove_file(directory.join(STATE_FILE));
+        }
+    })?;
+    let retried = if options.retry_failed { retry_failed(&tables, key)? } else { 0 };
+    apply_scope(&tables, scope)?;
+    let checkpoint = read_checkpoint(&tables.view()?)?;
     let prior = match is_new {
         true => PriorState::Empty,
         false => PriorState::Existing { elapsed: checkpoint.active_time() },
     };
-    tables.write(&settings_batch(&options))?;
+    tables.write(&settings_batch(&options, scope))?;
     let state = restore_state(&options, tables.view()?, key, checkpoint, cache_limits)?;
     let backend = LocalBackend::from_state(state, key);
     let (shared, tables) = (Arc::clone(&backend.shared), Arc::new(tables));
@@ -127,7 +158,7 @@ pub(super) fn open_with(
     let committer =
         committer.map_err(|source| Error::System { action: "start the committer thread", source })?;
     let writer = StateWriter { shared, tables, committer: Some(committer), directory: directory.to_owned() };
-    Ok(OpenState { backend, writer, prior })
+    Ok((OpenState { backend, writer, prior, retried }, outputs))
 }
 
 /// Fails if there is something other than a directory at the path of a state.
@@ -142,10 +173,11 @@ pub(super) fn check_is_directory(directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// A batch with the settings and the metadata of a crawl.
-fn settings_batch(options: &StateOptions) -> Batch {
+/// A batch with the settings, the scope and the metadata of a crawl.
+fn settings_batch(options: &StateOptions, ResumedScope { scope, .. }: &ResumedScope) -> Batch {
     let mut batch = Batch::default();
-    batch.meta.insert("settings", serde_json::to_vec(&options.recorded_settings).unwrap_or_default());
+    batch.meta.insert("settings", options.recorded_settings.to_bytes());
+    batch.meta.insert("scope", scope.settings().into_bytes());
     batch.meta.insert("metadata", options.metadata.clone());
     batch
 }
@@ -261,60 +293,9 @@ pub(crate) fn restore_host<S: Storage>(
 }
 
 impl StateWriter {
-    /// How far the outputs are written: the last page number and the length of each output. `None` if they were never
-    /// opened.
-    pub fn outputs_written(&self) -> Result<Option<(u64, Vec<u64>)>, Error> {
-        let written = self.view()?.meta("outputs_written")?;
-        let written = written.map(|written| serde_json::from_slice(&written)).transpose();
-        written.map_err(|_| Error::from(self.damaged()))
-    }
-
-    /// Records that `count` outputs belong to this crawl and are empty. If the process dies before it records more, the
-    /// next process may truncate them.
-    pub fn claim_outputs(&self, count: usize) -> Result<(), Error> {
-        let mut batch = Batch::default();
-        let written: (u64, Vec<u64>) = (0, vec![0; count]);
-        batch.meta.insert("outputs_written", serde_json::to_vec(&written).unwrap_or_default());
-        Ok(self.tables.write(&batch)?)
-    }
-
-    /// Calls `apply` with the output writes of each page after `page_number`.
-    pub fn replay(
-        &self,
-        page_number: u64,
-        mut apply: impl FnMut(u64, Vec<(usize, OutputWrite)>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let view = self.view()?;
-        let mut first = page_number.saturating_add(1);
-        loop {
-            let rows = view.output_from(first, ROWS_PER_READ)?;
-            let Some((last, _)) = rows.last() else { return Ok(()) };
-            first = last.checked_add(1).ok_or_else(|| view.damaged())?;
-            for (page_number, row) in rows {
-                apply(page_number, writes_from_bytes(&row).ok_or_else(|| view.damaged())?)?;
-            }
-        }
-    }
-
-    fn view(&self) -> Result<View, BackendError> {
-        self.tables.view()
-    }
-
-    fn damaged(&self) -> BackendError {
-        super::damaged(&self.directory.join(STATE_FILE), &"a row cannot be decoded")
-    }
-
     /// Commits the rest and closes the state.
     pub fn close(mut self) -> Result<(), Error> {
         Ok(self.finish()?)
-    }
-
-    /// Removes a state that was created for a crawl that did not start.
-    pub fn discard(mut self) {
-        let _ = self.finish();
-        // Remove it while it is locked, because another process may start a crawl there afterwards. If that fails, an
-        // empty state is left, which is harmless.
-        let _ = fs::remove_file(self.directory.join(STATE_FILE));
     }
 
     fn finish(&mut self) -> Result<(), BackendError> {

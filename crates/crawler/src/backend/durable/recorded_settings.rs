@@ -1,55 +1,48 @@
-//! The settings of a crawl, and which of them may differ when it is resumed.
+//! The settings that cannot change when a crawl is resumed.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// The settings of a crawl by their user-facing names.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecordedSettings {
-    /// Settings that must not change: with other values it would be another crawl.
-    pub fixed: Vec<(String, String)>,
-    /// Limits, which may be raised.
-    pub budgets: Vec<(String, u64)>,
+/// The settings of a crawl that cannot change, by their user-facing names. With other values, what the crawl did so far
+/// would be wrong.
+#[derive(Debug, Clone, Default)]
+pub struct RecordedSettings(Vec<FixedSetting>);
+
+#[derive(Debug, Clone)]
+struct FixedSetting {
+    name: &'static str,
+    value: String,
+    /// Why it cannot change.
+    reason: &'static str,
 }
 
 impl RecordedSettings {
-    /// Adds a setting that must not change.
-    pub fn fixed(&mut self, name: &str, value: impl ToString) {
-        self.fixed.push((name.to_owned(), value.to_string()));
+    /// Adds a setting, and the reason why it cannot change.
+    pub fn fixed(&mut self, name: &'static str, value: impl ToString, reason: &'static str) {
+        self.0.push(FixedSetting { name, value: value.to_string(), reason });
     }
 
-    /// Adds a limit, which may be raised.
-    pub fn raisable(&mut self, name: &str, limit: u64) {
-        self.budgets.push((name.to_owned(), limit));
+    /// The form in which they are stored.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let values: BTreeMap<&str, &str> =
+            self.0.iter().map(|setting| (setting.name, setting.value.as_str())).collect();
+        serde_json::to_vec(&values).unwrap_or_default()
     }
 
-    /// Checks that a crawl with these settings may be resumed with the given ones. The error names the setting that
-    /// differs.
-    pub fn check_resume(&self, given_settings: &RecordedSettings) -> Result<(), String> {
-        for (name, recorded) in &self.fixed {
-            let given =
-                given_settings.fixed.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
-            if given != Some(recorded.as_str()) {
-                let given = given.unwrap_or("not set");
-                return Err(format!(
-                    "cannot resume: {name} was '{recorded}' when the crawl started and is '{given}' now; use the recorded \
-                     value, or start another crawl in another directory"
-                ));
+    /// Checks that a crawl with the stored settings may be resumed with these. The error names the setting that differs,
+    /// and the reason why it cannot. `None` if the stored settings cannot be read.
+    pub(super) fn check_resume(&self, stored: &[u8]) -> Option<Result<(), String>> {
+        let stored: BTreeMap<String, String> = serde_json::from_slice(stored).ok()?;
+        let differs = |setting: &&FixedSetting| stored.get(setting.name) != Some(&setting.value);
+        Some(match self.0.iter().find(differs) {
+            None => Ok(()),
+            Some(FixedSetting { name, value, reason }) => {
+                let recorded = stored.get(*name).map_or("not recorded", String::as_str);
+                Err(format!(
+                    "cannot resume: {name} was '{recorded}' when the crawl started and is '{value}' now; it cannot change, \
+                     because {reason}; use the recorded value, or start another crawl in another directory"
+                ))
             }
-        }
-        for (name, recorded) in &self.budgets {
-            let given =
-                given_settings.budgets.iter().find(|(other, _)| other == name).map(|(_, limit)| *limit);
-            if let Some(given) = given
-                && given < *recorded
-            {
-                let recorded =
-                    if *recorded == u64::MAX { "unlimited".to_owned() } else { recorded.to_string() };
-                return Err(format!(
-                    "cannot resume: {name} was {recorded} and is {given} now; it can be raised, not lowered"
-                ));
-            }
-        }
-        Ok(())
+        })
     }
 }
 
@@ -57,22 +50,21 @@ impl RecordedSettings {
 mod tests {
     use super::*;
 
-    fn settings(scope: &str, pages: u64) -> RecordedSettings {
+    fn settings(depth: &str) -> RecordedSettings {
         let mut settings = RecordedSettings::default();
-        settings.fixed("scope", scope);
-        settings.raisable("max-pages", pages);
+        settings.fixed("max-depth", depth, "depths are counted with it");
         settings
     }
 
     #[test]
-    fn limits_can_be_raised_and_nothing_else_can_change() {
-        let recorded = settings("host", 100);
-        assert_eq!(recorded.check_resume(&recorded), Ok(()));
-        assert_eq!(recorded.check_resume(&settings("host", 200)), Ok(()));
-        let lowered = recorded.check_resume(&settings("host", 99)).unwrap_err();
-        assert!(lowered.contains("max-pages was 100 and is 99 now"), "{lowered}");
-        let other = recorded.check_resume(&settings("any", 100)).unwrap_err();
-        assert!(other.contains("scope was 'host'") && other.contains("'any' now"), "{other}");
-        assert!(recorded.check_resume(&RecordedSettings::default()).is_err());
+    fn setting_that_differs_is_named_with_the_reason() {
+        let recorded = settings("3").to_bytes();
+        assert_eq!(settings("3").check_resume(&recorded), Some(Ok(())));
+        let error = settings("4").check_resume(&recorded).unwrap().unwrap_err();
+        assert!(error.contains("max-depth was '3' when the crawl started and is '4' now"), "{error}");
+        assert!(error.contains("because depths are counted with it; use the recorded value"), "{error}");
+        let unknown = settings("4").check_resume(b"{}").unwrap().unwrap_err();
+        assert!(unknown.contains("max-depth was 'not recorded'"), "{unknown}");
+        assert_eq!(settings("3").check_resume(b"["), None);
     }
 }

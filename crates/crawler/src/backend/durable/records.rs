@@ -31,6 +31,8 @@ pub(crate) struct CompletedRow {
     pub(crate) redirects: u8,
     /// Whether the URL failed for a reason that may pass.
     pub(crate) is_temporary: bool,
+    /// Whether the URL was fetched again for its links only.
+    pub(crate) is_revisit: bool,
     /// The page number; 0 if it was not a page.
     pub(crate) page_number: u64,
     /// Unix time in seconds.
@@ -79,9 +81,10 @@ pub(crate) struct HostRow {
     pub(crate) address_kinds: u64,
 }
 
-/// The flags of a [`TaskRow`].
+/// The flags of a [`TaskRow`] and a [`CompletedRow`].
 const IS_REVISIT: u8 = 1;
 const HAS_SOURCE_LINK: u8 = 2;
+const IS_TEMPORARY: u8 = 4;
 
 impl TaskRow {
     pub(crate) fn from_task(task: TaskRef) -> TaskRow {
@@ -137,6 +140,7 @@ impl CompletedRow {
             depth: completed.depth,
             redirects: task.redirects,
             is_temporary: completed.outcome.is_temporary(),
+            is_revisit: task.is_revisit,
             page_number: completed.page_number.unwrap_or(0),
             completed_at,
             url: task.url.to_string(),
@@ -148,7 +152,9 @@ impl CompletedRow {
         let mut bytes = Vec::with_capacity(34 + self.url.len() + self.outcome.len());
         bytes.extend(self.from.0.to_le_bytes());
         bytes.extend(self.depth.to_le_bytes());
-        bytes.extend([self.redirects, u8::from(self.is_temporary)]);
+        let is_revisit = if self.is_revisit { IS_REVISIT } else { 0 };
+        let is_temporary = if self.is_temporary { IS_TEMPORARY } else { 0 };
+        bytes.extend([self.redirects, is_revisit | is_temporary]);
         bytes.extend(self.page_number.to_le_bytes());
         bytes.extend(self.completed_at.to_le_bytes());
         bytes.extend((self.url.len() as u32).to_le_bytes());
@@ -165,15 +171,25 @@ impl CompletedRow {
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<CompletedRow> {
         let from = TaskId(u64::from_le_bytes(take(&mut bytes)?));
         let depth = u32::from_le_bytes(take(&mut bytes)?);
-        let [redirects, is_temporary] = take(&mut bytes)?;
-        let is_temporary = is_temporary != 0;
+        let [redirects, flags] = take(&mut bytes)?;
+        let (is_temporary, is_revisit) = (flags & IS_TEMPORARY != 0, flags & IS_REVISIT != 0);
         let page_number = u64::from_le_bytes(take(&mut bytes)?);
         let completed_at = u64::from_le_bytes(take(&mut bytes)?);
         let length = u32::from_le_bytes(take(&mut bytes)?) as usize;
         let (url, outcome) = bytes.split_at_checked(length)?;
         let url = String::from_utf8(url.to_vec()).ok()?;
         let outcome = String::from_utf8(outcome.to_vec()).ok()?;
-        Some(CompletedRow { from, depth, redirects, is_temporary, page_number, completed_at, url, outcome })
+        Some(CompletedRow {
+            from,
+            depth,
+            redirects,
+            is_temporary,
+            is_revisit,
+            page_number,
+            completed_at,
+            url,
+            outcome,
+        })
     }
 }
 
@@ -359,6 +375,7 @@ mod tests {
             depth: 3,
             redirects: 0,
             is_temporary: true,
+            is_revisit: true,
             page_number: 11,
             completed_at: 12,
             url: task.url,

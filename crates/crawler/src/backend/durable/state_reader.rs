@@ -1,37 +1,40 @@
-//! Reads a state that no process is using: the history of a URL, and stored pages.
+//! Reads a state from outside its crawl: the history of a URL, stored pages, counts. If a process runs the crawl, that process
+//! answers.
 
-use std::collections::HashSet;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::super::{BackendError, TaskId};
-use super::disk_storage::DiskStorage;
-use super::open::{check_is_directory, read_checkpoint, read_hash_key};
-use super::records::{CompletedRow, PageRow, SeenRow};
-use super::seen_cache::CacheLimits;
+use super::super::Snapshot;
+use super::file_reader::FileReader;
+use super::inquiry::{Answer, Inquiry};
+use super::open::{check_is_directory, read_hash_key};
+use super::outputs::RecordedOutput;
+use super::socket::{self, AskError};
 use super::{Batch, Tables};
-use crate::backend::local::decompress;
-use crate::backend::local::storage::Storage;
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::html::normal_form;
 use crate::origin::without_credentials;
-use crate::outcome::Outcome;
 use crate::task::Depth;
 
-/// Number of rows to read at a time.
-const ROWS_PER_READ: usize = 4096;
+/// How often a state that is in use is tried again if its process does not answer: the process may be starting or exiting.
+const ATTEMPTS: u32 = 3;
 
-/// A state, opened for reading.
-pub struct StateReader {
-    storage: DiskStorage,
-    /// Holds the lock, and keeps the file open.
-    _tables: Tables,
+/// A state, opened for reading. If a process runs the crawl, that process answers from its last commit.
+pub struct StateReader(Source);
+
+enum Source {
+    /// No process uses the state.
+    File(Box<FileReader>),
+    /// A process runs the crawl in this directory.
+    Process(std::path::PathBuf),
 }
 
 /// The history of a URL.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UrlHistory {
     /// The URL, normalized.
@@ -47,7 +50,7 @@ pub struct UrlHistory {
 }
 
 /// Whether a URL is pending, or its outcome.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UrlStatus {
     /// Admitted and not completed.
     Pending,
@@ -65,18 +68,41 @@ pub enum UrlStatus {
     },
 }
 
+/// The counts of a crawl.
+#[doc(hidden)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateStatus {
+    /// Counts and queue lengths.
+    pub snapshot: Snapshot,
+    /// How long the crawl took so far.
+    pub elapsed: Duration,
+    /// The process that runs the crawl.
+    pub process: Option<u32>,
+}
+
 impl StateReader {
     /// Opens the state in a directory.
     pub fn open(directory: &Path) -> Result<StateReader, Error> {
-        let tables = open(directory)?;
-        let view = tables.view()?;
-        let (key, checkpoint) = (read_hash_key(&view, directory)?, read_checkpoint(&view)?);
-        let mut storage = DiskStorage::new(view, key, false, Duration::ZERO, CacheLimits::default());
-        storage.resume(checkpoint.seen_written_up_to)?;
-        Ok(StateReader { storage, _tables: tables })
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            // While the lock is waited for, the process answers at once.
+            if let Ok(Answer::Status(_)) = socket::ask(directory, &Inquiry::Status) {
+                return Ok(StateReader(Source::Process(directory.to_owned())));
+            }
+            match open(directory) {
+                Ok(tables) => {
+                    let reader = FileReader::new(Arc::new(tables), directory)?;
+                    return Ok(StateReader(Source::File(Box::new(reader))));
+                }
+                Err(Error::State(error))
+                    if error.kind() == StorageErrorKind::InUse && attempts < ATTEMPTS => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
-    /// Returns the metadata of the state in a directory, without reading anything else.
+    /// Returns the metadata of the state in a directory, without reading anything else. Fails if a process runs the crawl.
     #[doc(hidden)]
     pub fn metadata_in(directory: &Path) -> Result<Vec<u8>, Error> {
         let tables = open(directory)?;
@@ -85,93 +111,80 @@ impl StateReader {
         Ok(view.meta("metadata")?.unwrap_or_default())
     }
 
+    /// Whether there is a state in a directory.
+    #[doc(hidden)]
+    pub fn exists_in(directory: &Path) -> bool {
+        Tables::exist(directory)
+    }
+
     /// Returns the metadata of the crawl.
     #[doc(hidden)]
-    pub fn metadata(&self) -> Result<Vec<u8>, Error> {
-        Ok(self.storage.view.meta("metadata")?.unwrap_or_default())
+    pub fn metadata(&mut self) -> Result<Vec<u8>, Error> {
+        match self.answer(Inquiry::Metadata)? {
+            Answer::Metadata(metadata) => Ok(metadata),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// Returns the counts of the crawl.
+    #[doc(hidden)]
+    pub fn status(&mut self) -> Result<StateStatus, Error> {
+        match self.answer(Inquiry::Status)? {
+            Answer::Status(status) => Ok(*status),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// Returns the outputs of the crawl.
+    #[doc(hidden)]
+    pub fn outputs(&mut self) -> Result<Vec<RecordedOutput>, Error> {
+        match self.answer(Inquiry::Outputs)? {
+            Answer::Outputs(outputs) => Ok(outputs),
+            other => Err(other.unexpected()),
+        }
     }
 
     /// Returns the history of a URL; `None` if it was never admitted.
     pub fn history(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
-        let url = admitted_form(url);
-        let id = self.storage.id(&url);
-        let Some(SeenRow { task_id, .. }) = self.storage.find_seen(id)? else { return Ok(None) };
-        let Some((mut row, is_completed)) = self.row(task_id)? else { return Ok(None) };
-        // The last completion was a revisit. The page number is in an earlier one.
-        if is_completed && row.page_number == 0 && row.outcome == Outcome::Page.to_string() {
-            row.page_number = self.find_page_number(&url)?;
+        match self.answer(Inquiry::History(admitted_form(url)))? {
+            Answer::History(history) => Ok(history),
+            other => Err(other.unexpected()),
         }
-        let completed_at = UNIX_EPOCH.checked_add(Duration::from_secs(row.completed_at));
-        let status = match is_completed {
-            false => UrlStatus::Pending,
-            true => UrlStatus::Completed {
-                outcome: row.outcome,
-                is_temporary: row.is_temporary,
-                at: completed_at.ok_or_else(|| self.storage.view.damaged())?,
-                page_number: Some(row.page_number).filter(|page_number| *page_number > 0),
-            },
-        };
-        let found_on = self.path_to_seed(task_id, row.from)?;
-        Ok(Some(UrlHistory { url, depth: row.depth, found_on, by_redirect: row.redirects > 0, status }))
     }
 
     /// Returns a stored page.
-    pub fn content(&self, url: &Url) -> Result<Option<Vec<u8>>, Error> {
-        let body = self.storage.body(self.storage.id(&admitted_form(url)))?;
-        body.map(decompress).transpose().map_err(Error::State)
+    pub fn content(&mut self, url: &Url) -> Result<Option<Vec<u8>>, Error> {
+        match self.answer(Inquiry::Content(admitted_form(url)))? {
+            Answer::Content(content) => Ok(content),
+            other => Err(other.unexpected()),
+        }
     }
 
     /// Returns the URLs of up to `max` stored pages.
     #[doc(hidden)]
-    pub fn pages(&self, max: usize) -> Result<Vec<String>, Error> {
-        let rows = self.storage.view.pages_from(0, max)?.into_iter();
-        let pages = rows.map(|(_, row)| PageRow::from_bytes(&row).map(|row| row.url));
-        Ok(pages.collect::<Option<Vec<String>>>().ok_or_else(|| self.storage.view.damaged())?)
-    }
-
-    /// The row of a URL, and whether the URL is completed.
-    fn row(&self, task_id: TaskId) -> Result<Option<(CompletedRow, bool)>, BackendError> {
-        if let Some(completed) = self.storage.completed(task_id)? {
-            return Ok(Some((completed, true)));
+    pub fn pages(&mut self, max: usize) -> Result<Vec<String>, Error> {
+        match self.answer(Inquiry::Pages(max))? {
+            Answer::Pages(pages) => Ok(pages),
+            other => Err(other.unexpected()),
         }
-        Ok(self.storage.task(task_id)?.map(|task| {
-            let pending = CompletedRow {
-                from: task.from,
-                depth: task.depth,
-                redirects: task.redirects,
-                is_temporary: false,
-                page_number: 0,
-                completed_at: 0,
-                url: task.url,
-                outcome: String::new(),
-            };
-            (pending, false)
-        }))
     }
 
-    /// The URLs on the path from a URL to a seed.
-    fn path_to_seed(&self, of: TaskId, mut from: TaskId) -> Result<Vec<String>, BackendError> {
-        let (mut path, mut visited) = (Vec::new(), HashSet::from([of]));
-        while visited.insert(from)
-            && let Some((row, _)) = self.row(from)?
-        {
-            path.push(row.url);
-            from = row.from;
-        }
-        Ok(path)
-    }
-
-    /// The page number of a URL; 0 if it was never a page.
-    fn find_page_number(&self, url: &str) -> Result<u64, BackendError> {
-        let mut first = 0;
-        loop {
-            let rows = self.storage.view.completed_from(first, ROWS_PER_READ)?;
-            let Some((last, _)) = rows.last() else { return Ok(0) };
-            first = last.checked_add(1).ok_or_else(|| self.storage.view.damaged())?;
-            let mut rows = rows.into_iter().filter_map(|(_, row)| CompletedRow::from_bytes(&row));
-            if let Some(page) = rows.find(|row| row.url == url && row.page_number > 0) {
-                return Ok(page.page_number);
+    fn answer(&mut self, inquiry: Inquiry) -> Result<Answer, Error> {
+        let directory = match &mut self.0 {
+            Source::File(reader) => return Ok(inquiry.answer(reader)?),
+            Source::Process(directory) => directory.clone(),
+        };
+        match socket::ask(&directory, &inquiry) {
+            Ok(answer) => Ok(answer),
+            // The crawl has ended, or has been killed, since the last answer.
+            Err(AskError::NoProcess) => {
+                let tables = open(&directory)?;
+                let mut reader = Box::new(FileReader::new(Arc::new(tables), &directory)?);
+                let answer = inquiry.answer(&mut reader);
+                self.0 = Source::File(reader);
+                Ok(answer?)
             }
+            Err(AskError::Failed(error)) => Err(error),
         }
     }
 }

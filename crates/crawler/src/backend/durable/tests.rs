@@ -4,11 +4,12 @@
 mod bodies;
 mod faults;
 mod hosts;
+mod retries;
 mod times;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
@@ -17,12 +18,15 @@ use tempfile::TempDir;
 use super::super::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, Outlinks, WorkerId};
 use super::disk_storage::DiskStorage;
 use super::open::open_with;
+use super::scope_change::ResumedScope;
 use super::seen_cache::CacheLimits;
 use super::{OpenState, RecordedSettings, STATE_FILE, StateOptions, StateReader, StateWriter, UrlStatus};
 use crate::backend::local::storage::Clock;
 use crate::backend::local::{BackendConfig, HostLimits, LocalBackend};
+use crate::error::Error;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Priority, PriorityQueues};
+use crate::scope::Scope;
 use crate::task::Depth;
 
 /// How long pages are stored.
@@ -54,7 +58,15 @@ fn options(queue_size: usize) -> StateOptions {
         delay: Duration::ZERO,
         recorded_settings: RecordedSettings::default(),
         metadata: Vec::new(),
+        retry_failed: false,
     }
+}
+
+/// Opens a state whose scope is the whole web.
+fn open_anywhere(path: &Path, options: StateOptions, limits: CacheLimits) -> Result<OpenState, Error> {
+    let scope = Scope::anywhere();
+    let scope = ResumedScope { scope: &scope, on_outcome: &|_, _| {} };
+    open_with(path, options, &scope, |_| Ok(()), limits).map(|(opened, ())| opened)
 }
 
 /// A state that can be closed or crash, and is opened again.
@@ -86,7 +98,7 @@ impl TestState {
         let _ = fs::create_dir(self.path());
         let (start, in_use) = (Instant::now(), super::lock::in_use(&self.path()));
         let opened = loop {
-            match open_with(&self.path(), self.options.clone(), self.limits) {
+            match open_anywhere(&self.path(), self.options.clone(), self.limits) {
                 Ok(opened) => break opened,
                 // A process that another test starts inherits the lock until it executes its own program.
                 Err(error)

@@ -181,6 +181,7 @@ impl<S: Storage> LocalState<S> {
     }
 
     fn enqueue(&mut self, id: u64, task: NewTask) {
+        self.clock.start();
         self.counters.last_task_id += 1;
         self.counters.admitted += 1;
         self.counters.revisits += u64::from(task.is_revisit);

@@ -243,6 +243,11 @@ impl Clock {
         Clock { earlier, since: None }
     }
 
+    /// Starts the clock of a finished crawl that continues.
+    pub(crate) fn start(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
+
     pub(crate) fn now(&self) -> Duration {
         self.earlier.saturating_add(self.since.map_or(Duration::ZERO, |since| since.elapsed()))
     }

@@ -3,7 +3,7 @@
 use crate::outcome::Outcome;
 
 /// The labels of outcomes. A record has the index of its label, so the order must not change.
-const LABELS: [&str; 24] = [
+const LABELS: [&str; 29] = [
     "page",
     "redirect",
     "redirect out of scope",
@@ -28,6 +28,11 @@ const LABELS: [&str; 24] = [
     "host unreachable",
     "DNS unavailable",
     "site page limit",
+    "excluded",
+    "out of scope",
+    "private address",
+    "too many path segments",
+    "repeated path segments",
 ];
 
 /// Stands for all HTTP statuses. The status is stored beside it.

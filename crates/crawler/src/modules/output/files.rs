@@ -32,7 +32,8 @@ pub enum Start<'c> {
     Overwrite,
     /// The files are truncated to what the state recorded as written.
     Resumed {
-        /// The length of each output's file, in the order of the outputs. The entry of a directory is ignored.
+        /// The length of each output's file, in the order of the outputs; of a directory, the number of pages that were
+        /// crawled before it was added.
         committed: &'c [u64],
         /// The last page that is in the files.
         last_id: u64,
@@ -49,7 +50,8 @@ pub struct OutputFiles {
 #[derive(Debug)]
 enum OpenOutput {
     File(AppendFile),
-    Directory(NumberedDir),
+    /// A directory, and the number of pages that were crawled before it was added.
+    Directory(NumberedDir, u64),
 }
 
 /// The files and directories of all outputs, to fsync while another thread writes to them.
@@ -75,19 +77,28 @@ impl SyncHandles {
 impl OutputFiles {
     /// Opens the files of the outputs. If one cannot be used, none is changed.
     pub fn open(specs: &[OutputSpec], start: Start) -> Result<OutputFiles, StorageError> {
+        let targets = specs.iter().map(|spec| (spec.target.clone(), spec.output.header()));
+        OutputFiles::open_targets(&targets.collect::<Vec<_>>(), start)
+    }
+
+    /// Opens files and directories, each with the header of its output.
+    pub(crate) fn open_targets(
+        targets: &[(Target, &[u8])],
+        start: Start,
+    ) -> Result<OutputFiles, StorageError> {
         if let Start::Resumed { committed, .. } = start
-            && committed.len() != specs.len()
+            && committed.len() != targets.len()
         {
+            let (recorded, given) = (committed.len(), targets.len());
             let message = format!(
-                "cannot resume the crawl: it was started with {} output modules, and {} are given; give the same modules",
-                committed.len(),
-                specs.len()
+                "cannot resume the crawl: its state is damaged: it has the lengths of {recorded} outputs, and there are \
+                 {given}; start a new crawl in another directory"
             );
-            return Err(StorageError::new(StorageErrorKind::SettingsDiffer, message));
+            return Err(StorageError::new(StorageErrorKind::Damaged, message));
         }
-        let mut outputs = Vec::with_capacity(specs.len());
-        for (index, spec) in specs.iter().enumerate() {
-            outputs.push(OpenOutput::open(&spec.target, start, index)?);
+        let mut outputs = Vec::with_capacity(targets.len());
+        for (index, (target, _)) in targets.iter().enumerate() {
+            outputs.push(OpenOutput::open(target, start, index)?);
         }
         // Check all outputs before truncating or removing anything.
         for output in &outputs {
@@ -96,8 +107,8 @@ impl OutputFiles {
         for (index, output) in outputs.iter_mut().enumerate() {
             output.truncate(start, index)?;
         }
-        for (output, spec) in outputs.iter_mut().zip(specs) {
-            output.put_header(spec.output.header());
+        for (output, (_, header)) in outputs.iter_mut().zip(targets) {
+            output.put_header(header);
         }
         let last_id = if let Start::Resumed { last_id, .. } = start { last_id } else { 0 };
         Ok(OutputFiles { outputs, last_id })
@@ -117,7 +128,9 @@ impl OutputFiles {
             output.flush_if_full()?;
         }
         for (index, write) in writes {
-            if let (OpenOutput::Directory(files), OutputWrite::File(bytes)) = (&self.outputs[*index], write) {
+            if let (OpenOutput::Directory(files, _), OutputWrite::File(bytes)) =
+                (&self.outputs[*index], write)
+            {
                 files.replace(id, bytes).map_err(|error| write_error(&files.page_path(id), error))?;
             }
         }
@@ -135,7 +148,7 @@ impl OutputFiles {
     pub fn flush(&mut self) -> Result<(), StorageError> {
         self.outputs.iter_mut().try_for_each(|output| match output {
             OpenOutput::File(file) => file.flush(),
-            OpenOutput::Directory(_) => Ok(()),
+            OpenOutput::Directory(..) => Ok(()),
         })
     }
 
@@ -152,18 +165,19 @@ impl OutputFiles {
     pub fn handles(&self) -> Result<SyncHandles, StorageError> {
         let handle = |output: &OpenOutput| match output {
             OpenOutput::File(file) => file.handle(),
-            OpenOutput::Directory(files) => {
+            OpenOutput::Directory(files, _) => {
                 files.handle().map_err(|error| write_error(files.path(), error)).map(SyncHandle::Directory)
             }
         };
         Ok(SyncHandles(self.outputs.iter().map(handle).collect::<Result<_, _>>()?))
     }
 
-    /// The length of each output's file, including what is buffered; 0 for a directory.
+    /// The length of each output's file, including what is buffered; of a directory, the number of pages that were crawled
+    /// before it was added.
     pub fn lengths(&self) -> Vec<u64> {
         let length = |output: &OpenOutput| match output {
             OpenOutput::File(file) => file.length(),
-            OpenOutput::Directory(_) => 0,
+            OpenOutput::Directory(_, earlier_pages) => *earlier_pages,
         };
         self.outputs.iter().map(length).collect()
     }
@@ -181,7 +195,7 @@ impl OutputFiles {
         }
         for (index, write) in writes {
             let output = self.outputs.get(*index);
-            write.check(*index, output.map(|output| matches!(output, OpenOutput::Directory(_))))?;
+            write.check(*index, output.map(|output| matches!(output, OpenOutput::Directory(..))))?;
         }
         Ok(())
     }
@@ -201,9 +215,11 @@ impl OpenOutput {
                 Ok(OpenOutput::File(file))
             }
             Target::Directory(path) => {
+                let earlier_pages =
+                    if let Start::Resumed { committed, .. } = start { committed[index] } else { 0 };
                 match start {
-                    Start::Resumed { last_id, .. } if last_id > 0 => {
-                        numbered_dir::ensure_exists(path, last_id)?;
+                    Start::Resumed { last_id, .. } if last_id > earlier_pages => {
+                        numbered_dir::ensure_exists(path, earlier_pages, last_id)?;
                     }
                     _ => create_directory(path)?,
                 }
@@ -211,7 +227,7 @@ impl OpenOutput {
                 if let Start::Fresh = start {
                     files.ensure_empty()?;
                 }
-                Ok(OpenOutput::Directory(files))
+                Ok(OpenOutput::Directory(files, earlier_pages))
             }
         }
     }
@@ -220,9 +236,9 @@ impl OpenOutput {
     fn check(&self, start: Start) -> Result<(), StorageError> {
         match self {
             OpenOutput::File(_) => Ok(()),
-            OpenOutput::Directory(files) => {
+            OpenOutput::Directory(files, earlier_pages) => {
                 let last_id = if let Start::Resumed { last_id, .. } = start { last_id } else { 0 };
-                files.ensure_complete(last_id)?;
+                files.ensure_complete(*earlier_pages, last_id)?;
                 files.removable_after(last_id).map(drop)
             }
         }
@@ -236,7 +252,7 @@ impl OpenOutput {
         };
         match self {
             OpenOutput::File(file) => file.truncate(length),
-            OpenOutput::Directory(files) => files.remove_after(last_id),
+            OpenOutput::Directory(files, _) => files.remove_after(last_id),
         }
     }
 
@@ -249,7 +265,7 @@ impl OpenOutput {
     fn flush_if_full(&mut self) -> Result<(), StorageError> {
         match self {
             OpenOutput::File(file) => file.flush_if_full(),
-            OpenOutput::Directory(_) => Ok(()),
+            OpenOutput::Directory(..) => Ok(()),
         }
     }
 }

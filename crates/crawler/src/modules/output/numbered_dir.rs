@@ -67,16 +67,20 @@ impl NumberedDir {
         }
     }
 
-    /// Rejects a directory in which one of the files from 1 to `last` is missing.
-    pub(in crate::modules) fn ensure_complete(&self, last: u64) -> Result<(), StorageError> {
+    /// Rejects a directory in which one of the files after `earlier`, up to `last`, is missing.
+    pub(in crate::modules) fn ensure_complete(&self, earlier: u64, last: u64) -> Result<(), StorageError> {
         let mut numbers = self.numbers()?;
+        numbers.retain(|number| *number > earlier);
         numbers.sort_unstable();
-        // The sorted numbers are distinct: they are 1, 2, 3 … up to the first one missing.
-        let complete = (1..).zip(numbers).take_while(|(expected, number)| expected == number).count() as u64;
+        // The sorted numbers are distinct: they are consecutive up to the first one missing.
+        let expected = earlier.saturating_add(1)..;
+        let complete = expected.zip(numbers).take_while(|(expected, number)| expected == number).count()
+            as u64
+            + earlier;
         if complete >= last {
             return Ok(());
         }
-        Err(missing_pages(&self.path, &format!("it has no file {}", complete + 1), last))
+        Err(missing_pages(&self.path, &format!("it has no file {}", complete + 1), earlier, last))
     }
 
     /// Removes the files with larger numbers, and the temporary file that a crash may have left.
@@ -212,18 +216,19 @@ impl DirSyncHandle {
 }
 
 /// Rejects a directory that does not exist although the crawl has written files to it.
-pub(in crate::modules) fn ensure_exists(path: &Path, last: u64) -> Result<(), StorageError> {
+pub(in crate::modules) fn ensure_exists(path: &Path, earlier: u64, last: u64) -> Result<(), StorageError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(missing_pages(path, "it does not exist", last))
+            Err(missing_pages(path, "it does not exist", earlier, last))
         }
         _ => Ok(()),
     }
 }
 
-fn missing_pages(path: &Path, cause: &str, last: u64) -> StorageError {
+fn missing_pages(path: &Path, cause: &str, earlier: u64, last: u64) -> StorageError {
+    let first = earlier + 1;
     let message = format!(
-        "cannot resume page directory '{}': {cause}, but the crawl had written 1 to {last}; restore all files, or start a \
+        "cannot resume page directory '{}': {cause}, but the crawl had written {first} to {last}; restore all files, or start a \
          new crawl",
         path.display()
     );

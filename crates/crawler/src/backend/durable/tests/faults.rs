@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::super::{Backend, BackendError};
-use super::super::open::{FORMAT, open_with};
+use super::super::open::FORMAT;
 use super::super::seen_cache::CacheLimits;
 use super::super::{Batch, OpenState, STATE_FILE, StateReader, Tables};
-use super::{SMALL_CACHE, TestState, discovered, options};
+use super::{SMALL_CACHE, TestState, discovered, open_anywhere, options};
 use crate::backend::local::storage::Storage;
 use crate::error::StorageErrorKind;
 use crate::modules::OutputWrite;
@@ -26,7 +26,7 @@ async fn state_of_another_format_is_refused() {
         batch.meta.insert("format", format.to_le_bytes().to_vec());
         tables.write(&batch).unwrap();
         drop(tables);
-        let refused = [open_with(&path, options(7), SMALL_CACHE).err(), StateReader::open(&path).err()];
+        let refused = [open_anywhere(&path, options(7), SMALL_CACHE).err(), StateReader::open(&path).err()];
         for error in refused {
             let error = error.expect("it is refused").to_string();
             let expected = format!(
@@ -50,7 +50,7 @@ async fn damaged_file_after_a_crash_is_refused_or_read_without_a_panic() {
         let mut bytes = original.clone();
         (0..16).for_each(|n| bytes[at + n * 37] ^= 1 << (n % 8));
         fs::write(directory.path().join(STATE_FILE), &bytes).unwrap();
-        match open_with(directory.path(), options(7), SMALL_CACHE) {
+        match open_anywhere(directory.path(), options(7), SMALL_CACHE) {
             Ok(OpenState { backend, writer, .. }) => {
                 let _ = backend.take_unprioritized(100, Duration::ZERO).await;
                 let _ = backend.admit(discovered(1_990..2_010)).await;

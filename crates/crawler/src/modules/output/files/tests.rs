@@ -192,7 +192,7 @@ fn writes_of_the_wrong_kind_are_rejected() {
     let resumed = Start::Resumed { committed: &[0, 0], last_id: 0 };
     drop(files);
     let error = OutputFiles::open(&specs, resumed).unwrap_err().to_string();
-    assert!(error.contains("started with 2 output modules, and 3 are given"), "{error}");
+    assert!(error.contains("it has the lengths of 2 outputs, and there are 3"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,141 @@
+//! Reads the tables of a state: the history of a URL, stored pages, counts.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::super::{BackendError, Snapshot, TaskId};
+use super::Tables;
+use super::disk_storage::DiskStorage;
+use super::open::{read_checkpoint, read_hash_key};
+use super::outputs::{RecordedOutput, recorded_outputs};
+use super::records::{CompletedRow, PageRow, SeenRow};
+use super::seen_cache::CacheLimits;
+use super::state_reader::{StateStatus, UrlHistory, UrlStatus};
+use crate::backend::local::decompress;
+use crate::backend::local::storage::Storage;
+use crate::outcome::Outcome;
+
+/// Number of rows to read at a time.
+const ROWS_PER_READ: usize = 4096;
+
+/// The tables of a state, to be read: of a state that no process runs, or of the crawl of this process.
+pub(super) struct FileReader {
+    storage: DiskStorage,
+    snapshot: Snapshot,
+    active_time: Duration,
+    /// Holds the lock, and keeps the file open.
+    _tables: Arc<Tables>,
+}
+
+impl FileReader {
+    /// Reads from the last commit.
+    pub(super) fn new(tables: Arc<Tables>, directory: &Path) -> Result<FileReader, BackendError> {
+        let view = tables.view()?;
+        let (key, checkpoint) = (read_hash_key(&view, directory)?, read_checkpoint(&view)?);
+        let stored_pages = usize::try_from(view.pages_len()?).unwrap_or(usize::MAX);
+        let mut storage = DiskStorage::new(view, key, false, Duration::ZERO, CacheLimits::default());
+        storage.resume(checkpoint.seen_written_up_to)?;
+        let snapshot = Snapshot { seen_urls: storage.seen_len(), stored_pages, ..checkpoint.snapshot() };
+        Ok(FileReader { storage, snapshot, active_time: checkpoint.active_time(), _tables: tables })
+    }
+
+    /// Counts, as of the last commit.
+    pub(super) fn status(&self) -> StateStatus {
+        StateStatus { snapshot: self.snapshot.clone(), elapsed: self.active_time, process: None }
+    }
+
+    /// The metadata of the crawl.
+    pub(super) fn metadata(&self) -> Result<Vec<u8>, BackendError> {
+        Ok(self.storage.view.meta("metadata")?.unwrap_or_default())
+    }
+
+    /// The outputs of the crawl.
+    pub(super) fn outputs(&self) -> Result<Vec<RecordedOutput>, BackendError> {
+        recorded_outputs(&self.storage.view)
+    }
+
+    /// The history of a URL in its admitted form; `None` if it was never admitted.
+    pub(super) fn history(&mut self, url: String) -> Result<Option<UrlHistory>, BackendError> {
+        let id = self.storage.id(&url);
+        let Some(SeenRow { task_id, .. }) = self.storage.find_seen(id)? else { return Ok(None) };
+        let Some((mut row, is_completed)) = self.row(task_id)? else { return Ok(None) };
+        // The last completion was a revisit. The page number is in an earlier one.
+        if is_completed && row.page_number == 0 && row.outcome == Outcome::Page.to_string() {
+            row.page_number = self.find_page_number(&url)?;
+        }
+        let completed_at = UNIX_EPOCH.checked_add(Duration::from_secs(row.completed_at));
+        let status = match is_completed {
+            false => UrlStatus::Pending,
+            true => UrlStatus::Completed {
+                outcome: row.outcome,
+                is_temporary: row.is_temporary,
+                at: completed_at.ok_or_else(|| self.storage.view.damaged())?,
+                page_number: Some(row.page_number).filter(|page_number| *page_number > 0),
+            },
+        };
+        let found_on = self.path_to_seed(task_id, row.from)?;
+        Ok(Some(UrlHistory { url, depth: row.depth, found_on, by_redirect: row.redirects > 0, status }))
+    }
+
+    /// A stored page, by its URL in the admitted form.
+    pub(super) fn content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
+        let body = self.storage.body(self.storage.id(url))?;
+        body.map(decompress).transpose().map_err(BackendError::State)
+    }
+
+    /// The URLs of up to `max` stored pages.
+    pub(super) fn pages(&self, max: usize) -> Result<Vec<String>, BackendError> {
+        let rows = self.storage.view.pages_from(0, max)?.into_iter();
+        let pages = rows.map(|(_, row)| PageRow::from_bytes(&row).map(|row| row.url));
+        pages.collect::<Option<Vec<String>>>().ok_or_else(|| self.storage.view.damaged())
+    }
+
+    /// The row of a URL, and whether the URL is completed.
+    fn row(&self, task_id: TaskId) -> Result<Option<(CompletedRow, bool)>, BackendError> {
+        if let Some(completed) = self.storage.completed(task_id)? {
+            return Ok(Some((completed, true)));
+        }
+        Ok(self.storage.task(task_id)?.map(|task| {
+            let pending = CompletedRow {
+                from: task.from,
+                depth: task.depth,
+                redirects: task.redirects,
+                is_temporary: false,
+                is_revisit: false,
+                page_number: 0,
+                completed_at: 0,
+                url: task.url,
+                outcome: String::new(),
+            };
+            (pending, false)
+        }))
+    }
+
+    /// The URLs on the path from a URL to a seed.
+    fn path_to_seed(&self, of: TaskId, mut from: TaskId) -> Result<Vec<String>, BackendError> {
+        let (mut path, mut visited) = (Vec::new(), HashSet::from([of]));
+        while visited.insert(from)
+            && let Some((row, _)) = self.row(from)?
+        {
+            path.push(row.url);
+            from = row.from;
+        }
+        Ok(path)
+    }
+
+    /// The page number of a URL; 0 if it was never a page.
+    fn find_page_number(&self, url: &str) -> Result<u64, BackendError> {
+        let mut first = 0;
+        loop {
+            let rows = self.storage.view.completed_from(first, ROWS_PER_READ)?;
+            let Some((last, _)) = rows.last() else { return Ok(0) };
+            first = last.checked_add(1).ok_or_else(|| self.storage.view.damaged())?;
+            let mut rows = rows.into_iter().filter_map(|(_, row)| CompletedRow::from_bytes(&row));
+            if let Some(page) = rows.find(|row| row.url == url && row.page_number > 0) {
+                return Ok(page.page_number);
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What can be asked about a state, and the answers. They are the same whether a process runs the crawl or not.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::BackendError;
+use super::file_reader::FileReader;
+use super::outputs::RecordedOutput;
+use super::state_reader::{StateStatus, UrlHistory};
+use crate::error::{Error, StorageError, StorageErrorKind};
+
+/// A question about a state. URLs are in their admitted form.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Inquiry {
+    Status,
+    Metadata,
+    Outputs,
+    History(String),
+    Content(String),
+    Pages(usize),
+}
+
+/// The answer to an [`Inquiry`] of the same name.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    Status(Box<StateStatus>),
+    Metadata(Vec<u8>),
+    Outputs(Vec<RecordedOutput>),
+    History(Option<UrlHistory>),
+    Content(Option<Vec<u8>>),
+    Pages(Vec<String>),
+    /// The state cannot be read, and why.
+    Failed(String),
+}
+
+impl Inquiry {
+    /// The answer from the tables.
+    pub(super) fn answer(self, reader: &mut FileReader) -> Result<Answer, BackendError> {
+        Ok(match self {
+            Inquiry::Status => Answer::Status(Box::new(reader.status())),
+            Inquiry::Metadata => Answer::Metadata(reader.metadata()?),
+            Inquiry::Outputs => Answer::Outputs(reader.outputs()?),
+            Inquiry::History(url) => Answer::History(reader.history(url)?),
+            Inquiry::Content(url) => Answer::Content(reader.content(&url)?),
+            Inquiry::Pages(max) => Answer::Pages(reader.pages(max)?),
+        })
+    }
+}
+
+impl Answer {
+    /// The error for an answer to another question.
+    pub(super) fn unexpected(self) -> Error {
+        let message = match self {
+            Answer::Failed(message) => message,
+            _ => "cannot read the state: the process that runs the crawl gave a wrong answer; stop the crawl first"
+                .into(),
+        };
+        Error::State(StorageError::new(StorageErrorKind::Io, message))
+    }
+}

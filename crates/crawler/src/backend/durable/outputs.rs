@@ -1,0 +1,141 @@
+//! What a state stores about the outputs of its crawl: which there are, how far they are written, and what is to be
+//! written.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::records::writes_from_bytes;
+use super::{Batch, Tables, View};
+use crate::backend::BackendError;
+use crate::error::Error;
+use crate::modules::{OutputSpec, OutputWrite, Target};
+
+/// Number of rows to read at a time.
+const ROWS_PER_READ: usize = 1024;
+
+/// An output that belongs to a crawl.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedOutput {
+    /// The name of the output.
+    pub name: String,
+    /// Its file or directory, as an absolute path.
+    #[serde(with = "path_bytes")]
+    pub path: PathBuf,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// The bytes at the start of its file.
+    pub header: Vec<u8>,
+    /// The first page that is in it: it was added to the crawl before that page.
+    pub first_page: u64,
+}
+
+impl RecordedOutput {
+    /// An output that is added to a crawl before a page.
+    pub fn new(OutputSpec { output, target }: &OutputSpec, first_page: u64) -> RecordedOutput {
+        let (Target::File(path) | Target::Directory(path)) = target;
+        RecordedOutput {
+            name: output.name().to_owned(),
+            path: std::path::absolute(path).unwrap_or_else(|_| path.clone()),
+            is_directory: matches!(target, Target::Directory(_)),
+            header: output.header().to_vec(),
+            first_page,
+        }
+    }
+
+    /// Whether it has the same format and path.
+    pub fn is_same(&self, other: &RecordedOutput) -> bool {
+        self.name == other.name && self.path == other.path && self.is_directory == other.is_directory
+    }
+
+    /// Its file or directory.
+    pub fn target(&self) -> Target {
+        let path = self.path.clone();
+        if self.is_directory { Target::Directory(path) } else { Target::File(path) }
+    }
+
+    /// What is recorded as the length of an output that has no page yet.
+    pub fn length_without_pages(&self) -> u64 {
+        if self.is_directory { self.first_page - 1 } else { 0 }
+    }
+}
+
+/// The outputs of a state that is being opened.
+pub struct StateOutputs<'t> {
+    pub(super) tables: &'t Tables,
+    /// The number of pages of the crawl.
+    pub pages: u64,
+}
+
+impl StateOutputs<'_> {
+    /// How far the outputs are written: the last page number and the length of each output. `None` if they were never
+    /// opened.
+    pub fn outputs_written(&self) -> Result<Option<(u64, Vec<u64>)>, Error> {
+        let view = self.tables.view()?;
+        let written = view.meta("outputs_written")?;
+        let written = written.map(|written| serde_json::from_slice(&written)).transpose();
+        written.map_err(|_| Error::from(view.damaged()))
+    }
+
+    /// The outputs of the crawl, in the order of the recorded lengths.
+    pub fn outputs(&self) -> Result<Vec<RecordedOutput>, Error> {
+        Ok(recorded_outputs(&self.tables.view()?)?)
+    }
+
+    /// Records the outputs of the crawl, and that they are written up to this page and have these lengths. If the process
+    /// dies before it records more, the next process may truncate them to these lengths. What is to be written to them up to
+    /// the page is deleted.
+    pub fn record_outputs(
+        &self,
+        outputs: &[RecordedOutput],
+        last_page: u64,
+        lengths: &[u64],
+    ) -> Result<(), Error> {
+        let mut batch = Batch { number: 1, outputs_written: Some(last_page), ..Batch::default() };
+        batch.meta.insert("outputs", serde_json::to_vec(outputs).unwrap_or_default());
+        let written = serde_json::to_vec(&(last_page, lengths)).unwrap_or_default();
+        batch.meta.insert("outputs_written", written);
+        Ok(self.tables.write(&batch)?)
+    }
+
+    /// Calls `apply` with the output writes of each page after `page_number`.
+    pub fn replay(
+        &self,
+        page_number: u64,
+        mut apply: impl FnMut(u64, Vec<(usize, OutputWrite)>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let view = self.tables.view()?;
+        let mut first = page_number.saturating_add(1);
+        loop {
+            let rows = view.output_from(first, ROWS_PER_READ)?;
+            let Some((last, _)) = rows.last() else { return Ok(()) };
+            first = last.checked_add(1).ok_or_else(|| view.damaged())?;
+            for (page_number, row) in rows {
+                apply(page_number, writes_from_bytes(&row).ok_or_else(|| view.damaged())?)?;
+            }
+        }
+    }
+}
+
+/// The outputs of a crawl.
+pub(super) fn recorded_outputs(view: &View) -> Result<Vec<RecordedOutput>, BackendError> {
+    let Some(outputs) = view.meta("outputs")? else { return Ok(Vec::new()) };
+    serde_json::from_slice(&outputs).map_err(|_| view.damaged())
+}
+
+/// Serializes a path as its bytes, which need not be UTF-8.
+mod path_bytes {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        path.as_os_str().as_bytes().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        Ok(OsString::from_vec(Vec::deserialize(deserializer)?).into())
+    }
+}

@@ -1,0 +1,58 @@
+//! Queues the URLs again that failed for a reason that may pass.
+
+use super::super::BackendError;
+use super::open::read_checkpoint;
+use super::records::{CompletedRow, SeenRow, TaskRow};
+use super::{Batch, Tables, View};
+use crate::similarity::HashKey;
+
+/// Number of completed URLs to read, and to queue again in one commit.
+const ROWS_PER_COMMIT: usize = 4096;
+
+/// Turns completed URLs that failed temporarily into pending ones, under their own task ids, and returns how many there
+/// were. Each commit moves the rows together with the counts, so that a crash leaves every URL either failed or pending.
+pub(super) fn retry_failed(tables: &Tables, key: HashKey) -> Result<u64, BackendError> {
+    let (mut first, mut retried) = (0, 0);
+    while let Some((next, count)) = retry_some(tables, key, first, ROWS_PER_COMMIT)? {
+        (first, retried) = (next, retried + count);
+    }
+    Ok(retried)
+}
+
+/// Does this for some completed URLs, from a task id on, in one commit. Returns the task id after them, and how many of them
+/// are pending now; `None` if there are no more.
+pub(super) fn retry_some(
+    tables: &Tables,
+    key: HashKey,
+    first: u64,
+    max: usize,
+) -> Result<Option<(u64, u64)>, BackendError> {
+    let view = tables.view()?;
+    let rows = view.completed_from(first, max)?;
+    let Some((last, _)) = rows.last() else { return Ok(None) };
+    let next = last.checked_add(1).ok_or_else(|| view.damaged())?;
+    let mut checkpoint = read_checkpoint(&view)?;
+    let mut batch = Batch { number: 1, ..Batch::default() };
+    for (task_id, row) in rows {
+        let row = CompletedRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
+        if row.is_temporary {
+            checkpoint.uncount(&row.outcome, row.is_revisit).ok_or_else(|| view.wrong_counts())?;
+            batch.completed.insert(task_id, None);
+            batch.tasks.insert(task_id, Some(pending(row, &view, key)?.to_bytes()));
+        }
+    }
+    let retried = batch.tasks.len() as u64;
+    if retried > 0 {
+        batch.meta.insert("checkpoint", checkpoint.to_bytes());
+        tables.write(&batch)?;
+    }
+    Ok(Some((next, retried)))
+}
+
+/// The row of a completed URL that is pending again, with the smallest depth at which it was found.
+fn pending(row: CompletedRow, view: &View, key: HashKey) -> Result<TaskRow, BackendError> {
+    let seen = view.seen(key.url_id(&row.url))?.and_then(|seen| SeenRow::from_bytes(&seen));
+    let depth = seen.map_or(row.depth, |seen| seen.depth.min(row.depth));
+    let CompletedRow { from, redirects, is_revisit, url, .. } = row;
+    Ok(TaskRow { from, depth, redirects, is_revisit, source_link: None, url })
+}

@@ -1,0 +1,72 @@
+//! Completes pending URLs that the scope of a resumed crawl leaves out. Each would otherwise wait for its host's turn.
+
+use super::super::BackendError;
+use super::disk_storage::unix_millis;
+use super::open::read_checkpoint;
+use super::records::{CompletedRow, TaskRow};
+use super::{Batch, Tables};
+use crate::outcome::Outcome;
+use crate::scope::Scope;
+
+/// Number of pending URLs to check, and to complete in one commit.
+const ROWS_PER_COMMIT: usize = 4096;
+
+/// The scope of a resumed crawl.
+pub struct ResumedScope<'s> {
+    /// The scope.
+    pub scope: &'s Scope,
+    /// Called with the outcome of each URL that it leaves out.
+    pub on_outcome: &'s dyn Fn(&str, &Outcome),
+}
+
+/// Completes the pending URLs that the scope leaves out, if it is another one than the state has recorded. Each commit moves
+/// rows together with the counts.
+pub(super) fn apply_scope(
+    tables: &Tables,
+    ResumedScope { scope, on_outcome }: &ResumedScope,
+) -> Result<(), BackendError> {
+    if tables.view()?.meta("scope")?.as_deref() == Some(scope.settings().as_bytes()) {
+        return Ok(());
+    }
+    let mut first = 0;
+    loop {
+        let view = tables.view()?;
+        let rows = view.tasks_from(first, ROWS_PER_COMMIT)?;
+        let Some((last, _)) = rows.last() else { return Ok(()) };
+        first = last.checked_add(1).ok_or_else(|| view.damaged())?;
+        let mut checkpoint = read_checkpoint(&view)?;
+        let (mut batch, mut rejected) = (Batch { number: 1, ..Batch::default() }, Vec::new());
+        for (task_id, row) in rows {
+            let row = TaskRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
+            // Seeds are not checked. A revisit has an outcome already.
+            let is_seed = row.depth == 0 && row.redirects == 0;
+            let Some(why) = scope.check(&row.url).err().filter(|_| !is_seed && !row.is_revisit) else {
+                continue;
+            };
+            let outcome = Outcome::Rejected { why };
+            checkpoint.count_completed(&outcome.label());
+            batch.tasks.insert(task_id, None);
+            batch.completed.insert(task_id, Some(completed(&row, &outcome).to_bytes()));
+            rejected.push((row.url, outcome));
+        }
+        if !rejected.is_empty() {
+            batch.meta.insert("checkpoint", checkpoint.to_bytes());
+            tables.write(&batch)?;
+        }
+        rejected.iter().for_each(|(url, outcome)| on_outcome(url, outcome));
+    }
+}
+
+fn completed(row: &TaskRow, outcome: &Outcome) -> CompletedRow {
+    CompletedRow {
+        from: row.from,
+        depth: row.depth,
+        redirects: row.redirects,
+        is_temporary: outcome.is_temporary(),
+        is_revisit: row.is_revisit,
+        page_number: 0,
+        completed_at: unix_millis() / 1000,
+        url: row.url.clone(),
+        outcome: outcome.to_string(),
+    }
+}

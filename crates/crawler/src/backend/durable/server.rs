@@ -1,0 +1,168 @@
+//! Answers questions about a running crawl, for processes that read its state.
+//!
+//! Questions about URLs are answered from the last commit, without the lock of the crawl; only the counts take it, for a moment.
+//! One question is answered from the tables at a time, and every connection has a time limit.
+
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::super::Snapshot;
+use super::disk_storage::DiskStorage;
+use super::file_reader::FileReader;
+use super::inquiry::{Answer, Inquiry};
+use super::open::StateWriter;
+use super::state_reader::StateStatus;
+use super::{Tables, socket};
+use crate::backend::local::SharedState;
+use crate::error::Error;
+
+/// How many readers are connected at a time. The others wait.
+const MAX_READERS: usize = 4;
+
+/// How long a reader may take to send its question, and to receive the answer.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Answers until it is dropped.
+pub struct StateServer {
+    shared: Arc<Shared>,
+    /// The threads end when it is closed.
+    running: Option<UnixStream>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    state: Arc<SharedState<DiskStorage>>,
+    tables: Arc<Tables>,
+    directory: PathBuf,
+    listener: UnixListener,
+    stopped: UnixStream,
+    /// Held while a question is answered from the tables.
+    answering: Mutex<()>,
+    /// The last progress.
+    progress: Mutex<Snapshot>,
+    /// The active time of earlier processes.
+    elapsed: Duration,
+    started: Instant,
+    /// The connection of each thread.
+    connections: [Mutex<Option<UnixStream>>; MAX_READERS],
+}
+
+impl StateWriter {
+    /// Answers questions about the crawl, which earlier processes ran for a time.
+    pub fn serve(&self, elapsed: Duration) -> io::Result<StateServer> {
+        let listener = socket::create(&self.directory)?;
+        let (running, stopped) = UnixStream::pair()?;
+        let shared = Arc::new(Shared {
+            state: Arc::clone(&self.shared),
+            tables: Arc::clone(&self.tables),
+            directory: self.directory.clone(),
+            listener,
+            stopped,
+            answering: Mutex::default(),
+            progress: Mutex::default(),
+            elapsed,
+            started: Instant::now(),
+            connections: Default::default(),
+        });
+        let mut server = StateServer { shared, running: Some(running), threads: Vec::new() };
+        for reader in 0..MAX_READERS {
+            let shared = Arc::clone(&server.shared);
+            let thread = thread::Builder::new().name("state reader".into());
+            server.threads.push(thread.spawn(move || shared.serve(reader))?);
+        }
+        Ok(server)
+    }
+}
+
+impl StateServer {
+    /// A callback that takes what only the progress has, and passes the progress on.
+    pub fn observe<F: Fn(&Snapshot) + Send + Sync>(
+        &self,
+        on_progress: F,
+    ) -> impl Fn(&Snapshot) + Send + Sync + use<F> {
+        let shared = Arc::clone(&self.shared);
+        move |snapshot| {
+            *unpoisoned(&shared.progress) = snapshot.clone();
+            on_progress(snapshot);
+        }
+    }
+}
+
+impl Drop for StateServer {
+    fn drop(&mut self) {
+        socket::remove(&self.shared.directory);
+        drop(self.running.take());
+        for connection in &self.shared.connections {
+            if let Some(connection) = &*unpoisoned(connection) {
+                let _ = connection.shutdown(std::net::Shutdown::Both);
+            }
+        }
+        for thread in self.threads.drain(..) {
+            // A reader that panicked has not answered, which is all.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Answers one connection after the other.
+    fn serve(&self, reader: usize) {
+        while self.wait_for_connection() {
+            let Ok((stream, _)) = self.listener.accept() else { continue };
+            // A reader that is gone, or too slow, gets no answer.
+            let _ = self.answer_connection(&stream, reader);
+            *unpoisoned(&self.connections[reader]) = None;
+        }
+    }
+
+    /// Waits until a connection can be accepted. Returns false when the server stops.
+    fn wait_for_connection(&self) -> bool {
+        loop {
+            let mut waiting =
+                [PollFd::new(&self.stopped, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
+            match poll(&mut waiting, None) {
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return false,
+                Ok(_) => return waiting[0].revents().is_empty(),
+            }
+        }
+    }
+
+    fn answer_connection(&self, stream: &UnixStream, reader: usize) -> io::Result<()> {
+        // Only on some systems an accepted socket is blocking.
+        stream.set_nonblocking(false)?;
+        *unpoisoned(&self.connections[reader]) = Some(stream.try_clone()?);
+        let question = socket::read_question(stream, Instant::now() + QUESTION_TIMEOUT)?;
+        let answer = match question {
+            None => {
+                Answer::Failed("cannot read the state: another version of the crawler runs the crawl".into())
+            }
+            Some(inquiry) => self.answer(inquiry),
+        };
+        socket::write_answer(stream, &answer, Instant::now() + ANSWER_TIMEOUT)
+    }
+
+    fn answer(&self, inquiry: Inquiry) -> Answer {
+        if let Inquiry::Status = inquiry {
+            let Snapshot { network_down, prioritizer_service, .. } = unpoisoned(&self.progress).clone();
+            let snapshot = Snapshot { network_down, prioritizer_service, ..self.state.state().snapshot() };
+            let (elapsed, process) = (self.elapsed + self.started.elapsed(), Some(std::process::id()));
+            return Answer::Status(Box::new(StateStatus { snapshot, elapsed, process }));
+        }
+        let _answering = unpoisoned(&self.answering);
+        let reader = FileReader::new(Arc::clone(&self.tables), &self.directory);
+        let answer = reader.and_then(|mut reader| inquiry.answer(&mut reader));
+        answer.unwrap_or_else(|error| Answer::Failed(format!("{:#}", Error::from(error))))
+    }
+}
+
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,124 @@
+//! Opens the outputs of a durable crawl: new ones, or those of its state, of which some may be added and removed now.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Crawler;
+use crate::backend::durable::{RecordedOutput, StateOutputs};
+use crate::error::{Error, StorageError, StorageErrorKind};
+use crate::modules::Target;
+use crate::modules::output::files::{OutputFiles, Start};
+use crate::modules::page_pipeline::{self, PagePipeline};
+
+impl Crawler {
+    /// Opens the outputs, and writes what the state has recorded for them.
+    pub(super) fn open_durable_outputs(&mut self, state: &StateOutputs) -> Result<Arc<PagePipeline>, Error> {
+        if state.outputs_written()?.is_none() {
+            let outputs = self.outputs_from(1);
+            let pipeline = self.open_outputs(self.fresh_start())?;
+            state.record_outputs(&outputs, 0, &vec![0; outputs.len()])?;
+            return Ok(pipeline);
+        }
+        let removed_failure = self.change_outputs(state)?;
+        let (last_page, lengths) = state.outputs_written()?.unwrap_or_default();
+        let pipeline = self.open_outputs(Start::Resumed { committed: &lengths, last_id: last_page })?;
+        state.replay(last_page, |page, writes| {
+            pipeline.write(page, writes);
+            pipeline.output_failure().map(Error::Output).map_or(Ok(()), Err)
+        })?;
+        if let Some(failure) = removed_failure {
+            pipeline.removed_output_failed(&failure);
+        }
+        Ok(pipeline)
+    }
+
+    /// The outputs as they are recorded, if they are added before a page.
+    fn outputs_from(&self, page: u64) -> Vec<RecordedOutput> {
+        self.outputs.iter().map(|spec| RecordedOutput::new(spec, page)).collect()
+    }
+
+    /// Brings the outputs that the state has recorded to those given now, and puts these in the recorded order. Outputs that
+    /// are removed get all pages so far first; if that fails, the failure is returned. Outputs that are added start with the
+    /// next page.
+    fn change_outputs(&mut self, state: &StateOutputs) -> Result<Option<StorageError>, Error> {
+        let pages = state.pages;
+        let recorded = state.outputs()?;
+        let position = |output: &RecordedOutput| recorded.iter().position(|known| known.is_same(output));
+        self.outputs.sort_by_key(|spec| position(&RecordedOutput::new(spec, 0)).unwrap_or(usize::MAX));
+        let given = self.outputs_from(pages + 1);
+        let is_given = |output: &RecordedOutput| given.iter().any(|other| other.is_same(output));
+        let (kept, removed): (Vec<usize>, Vec<usize>) =
+            (0..recorded.len()).partition(|index| is_given(&recorded[*index]));
+        let added = &given[kept.len()..];
+        if removed.is_empty() && added.is_empty() {
+            return Ok(None);
+        }
+        check_formats(added, &recorded)?;
+        // Their files must be new, and may be truncated once they are recorded.
+        let start = self.fresh_start();
+        drop(OutputFiles::open(&self.outputs[kept.len()..], start).map_err(Error::Output)?);
+        let (last_page, lengths) = state.outputs_written()?.unwrap_or_default();
+        let written = WrittenOutputs { state, outputs: &recorded, last_page, lengths };
+        let mut new_lengths = written.complete(&kept)?;
+        let removed_failure = match written.complete(&removed) {
+            Ok(_) => None,
+            Err(Error::Output(failure)) => Some(failure),
+            Err(error) => return Err(error),
+        };
+        let mut outputs: Vec<RecordedOutput> = kept.iter().map(|index| recorded[*index].clone()).collect();
+        outputs.extend_from_slice(added);
+        new_lengths.extend(added.iter().map(RecordedOutput::length_without_pages));
+        state.record_outputs(&outputs, pages, &new_lengths)?;
+        Ok(removed_failure)
+    }
+}
+
+/// Refuses to write to a recorded file in another format.
+fn check_formats(added: &[RecordedOutput], recorded: &[RecordedOutput]) -> Result<(), Error> {
+    for output in added {
+        if let Some(known) = recorded.iter().find(|known| known.path == output.path) {
+            let message = format!(
+                "cannot resume: the output '{}' was written by {}, and would be written by {} now; its format cannot \
+                 change, because it has pages; name another file",
+                output.path.display(),
+                known.name,
+                output.name
+            );
+            return Err(Error::State(StorageError::new(StorageErrorKind::SettingsDiffer, message)));
+        }
+    }
+    Ok(())
+}
+
+/// The outputs of a state, and how far they are written.
+struct WrittenOutputs<'s> {
+    state: &'s StateOutputs<'s>,
+    outputs: &'s [RecordedOutput],
+    last_page: u64,
+    lengths: Vec<u64>,
+}
+
+impl WrittenOutputs<'_> {
+    /// Writes what the state has recorded for some of the outputs, and returns their lengths.
+    fn complete(&self, indexes: &[usize]) -> Result<Vec<u64>, Error> {
+        if indexes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let outputs: Vec<&RecordedOutput> = indexes.iter().map(|index| &self.outputs[*index]).collect();
+        let targets: Vec<(Target, &[u8])> =
+            outputs.iter().map(|output| (output.target(), &*output.header)).collect();
+        let lengths: Vec<u64> =
+            indexes.iter().filter_map(|index| self.lengths.get(*index).copied()).collect();
+        let start = Start::Resumed { committed: &lengths, last_id: self.last_page };
+        let mut files = OutputFiles::open_targets(&targets, start).map_err(Error::Output)?;
+        let positions: HashMap<usize, usize> = indexes.iter().copied().zip(0..).collect();
+        self.state.replay(self.last_page, |page, writes| {
+            let writes =
+                writes.into_iter().filter_map(|(index, write)| Some((*positions.get(&index)?, write)));
+            files.apply(page, &writes.collect::<Vec<_>>()).map(drop).map_err(Error::Output)
+        })?;
+        page_pipeline::check_last_page(files.last_id(), self.state.pages)?;
+        files.sync().map_err(Error::Output)?;
+        Ok(files.lengths())
+    }
+}

@@ -1,0 +1,59 @@
+//! Runs a crawl whose state is on disk.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::local_run::LocalRun;
+use super::{CrawlReport, Crawler};
+use crate::backend::durable::{
+    self, OpenState, PriorState, ResumedScope, StateOptions, StateServer, StateWriter,
+};
+use crate::error::Error;
+
+impl Crawler {
+    /// Opens the state, restores the outputs to its last commit, and resumes or starts the crawl.
+    pub(super) fn run_durably(mut self, directory: &Path) -> Result<CrawlReport, Error> {
+        let options = StateOptions {
+            config: self.settings.clone(),
+            delay: self.config.longest_delay(),
+            recorded_settings: self.recorded_settings(),
+            metadata: std::mem::take(&mut self.metadata),
+            retry_failed: self.retry_failed,
+        };
+        let scope = self.scope.clone().rejecting_private(&self.config, &self.seeds);
+        let on_outcome = Arc::clone(&self.on_outcome);
+        let scope = ResumedScope { scope: &scope, on_outcome: &*on_outcome };
+        let opened =
+            durable::open_in_scope(directory, options, &scope, |outputs| self.open_durable_outputs(outputs));
+        let (OpenState { backend, writer: state, prior, retried }, pages) = opened?;
+        let elapsed = match prior {
+            PriorState::Empty => Duration::ZERO,
+            PriorState::Existing { elapsed } => elapsed,
+        };
+        let server = self.serve(&state, elapsed);
+        let run = LocalRun { backend: Arc::new(backend), pages, elapsed, retried, syncs: true };
+        let report = run.run(self);
+        drop(server);
+        match (report, state.close()) {
+            (Ok(_), Err(error)) => Err(error),
+            (report, _) => report,
+        }
+    }
+
+    /// Answers other processes that read the state. The crawl does not depend on it.
+    fn serve(&mut self, state: &StateWriter, elapsed: Duration) -> Option<StateServer> {
+        match state.serve(elapsed) {
+            Ok(server) => {
+                let on_progress = std::mem::replace(&mut self.on_progress, Box::new(|_| {}));
+                self.on_progress = Box::new(server.observe(on_progress));
+                Some(server)
+            }
+            Err(error) => {
+                let notice = "cannot answer other processes that read the state while the crawl runs";
+                (self.on_notice)(&format!("{notice}: {error}"));
+                None
+            }
+        }
+    }
+}
