@@ -38,7 +38,7 @@ demo: ## crawl a small site served on loopback, no network needed
 	$(CARGO) run --profile demo -p crawler-cli -- demo
 
 test: ## run all tests; installs missing programs with apt
-	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
+	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server bash=bash zsh=zsh fish=fish groff=groff-base mandoc=mandoc '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
 	@# The C tests link the library as it is installed: built alone, without the network features of the other crates.
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-only \
 		$(CARGO) build -p crawler-capi --target-dir "$(CAPI_TARGET)"
@@ -97,10 +97,10 @@ fuzz: ## run each fuzz target of fuzz/ for FUZZ_SECONDS
 			-max_total_time=$(FUZZ_SECONDS) -max_len=4096 -len_control=20 -timeout=10 || exit 1; \
 	done
 
-install: ## install the command, libcrawl, its headers and pkg-config file below PREFIX
+install: ## install the command, its manual and completions, libcrawl, its headers and pkg-config file below PREFIX
 	@case '$(PREFIX)' in /*) ;; *) echo 'PREFIX must be an absolute path, not $(PREFIX)' >&2; exit 1 ;; esac
 	$(CARGO) build --release -p crawler-cli
 	@# A separate build: together with the command, the library would include the network features of the command.
 	$(CARGO) build --release -p crawler-capi
-	install -D -m 755 "$${CARGO_TARGET_DIR:-target}/release/crawler" '$(DESTDIR)$(PREFIX)/bin/crawler'
+	DESTDIR='$(DESTDIR)' crates/crawler-cli/install.sh "$${CARGO_TARGET_DIR:-target}/release/crawler" '$(PREFIX)'
 	crates/crawler-capi/install.sh "$${CARGO_TARGET_DIR:-target}/release" '$(PREFIX)'

@@ -2,6 +2,7 @@
 
 mod classic;
 mod collect;
+mod config;
 mod crawl;
 mod distributed;
 mod errors;
@@ -10,17 +11,20 @@ mod help;
 mod login;
 mod merge;
 mod resume;
+pub mod settings;
 mod url_query;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
-use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 use crawler::internal::backend::WorkerId;
 
 pub use self::classic::ClassicJob;
 pub use self::collect::{CollectJob, CollectOutput};
+pub use self::config::ConfigArgs;
 pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, output_path};
 pub use self::distributed::{PurgeOptions, RedisArgs, RoleKind, RoleOptions, StatusOptions, WorkerOptions};
 pub use self::login::LoginArgs;
@@ -31,12 +35,15 @@ use self::classic::ClassicArgs;
 use self::collect::CollectArgs;
 use self::errors::{Explainer, UsageError};
 use self::fetch::FetchArgs;
+use self::settings::{CommandLine, Settings, misspelt_variables};
 use self::url_query::UrlQueryArgs;
-use crate::EXIT_FAILED;
-use crate::printable::is_printed;
+use crate::printable::print_error;
 
 /// The command whose unknown options are explained in their own way.
 const RESUME: &str = "resume";
+
+/// The place of `--config` in the help: after the options of the command, before `--help`.
+const CONFIG_DISPLAY_ORDER: usize = 998;
 
 /// Save a site as numbered files, or run one of the commands below
 #[derive(Parser)]
@@ -85,6 +92,23 @@ enum CliCommand {
     /// Delete a distributed crawl from Redis
     #[command(after_help = help::AFTER_PURGE_HELP, override_usage = help::PURGE_USAGE)]
     Purge(PurgeOptions),
+    /// Print the options in force and where each is set
+    #[command(after_help = help::AFTER_CONFIG_HELP, override_usage = help::CONFIG_USAGE)]
+    Config(ConfigArgs),
+    /// Print a script that completes commands and options in a shell
+    #[command(after_help = help::AFTER_COMPLETIONS_HELP)]
+    Completions {
+        /// Shell that runs the script
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Write the manual pages to a directory
+    #[command(hide = true)]
+    Man {
+        /// Existing directory
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
     /// Crawl a small site served on this machine; needs no network
     #[command(after_help = help::AFTER_DEMO_HELP)]
     Demo {
@@ -141,6 +165,12 @@ pub enum Command {
     Stop(RedisArgs),
     /// Delete a distributed crawl.
     Purge(PurgeOptions),
+    /// Print the options in force.
+    Config(ConfigArgs),
+    /// Print a completion script.
+    Completions(Shell),
+    /// Write the manual pages to a directory.
+    Man(PathBuf),
     /// Demonstrate the classic crawl.
     Demo(Verbosity),
     /// Demonstrate a crawl of many hosts and its recovery.
@@ -153,35 +183,30 @@ impl Invocation {
     /// Parses and checks the command line of this process. `--help` and `--version` print and exit. The error is one line
     /// without a period that ends with the help to read.
     pub fn from_command_line() -> Result<Invocation, String> {
-        let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-        if arguments.is_empty() {
+        let typed: Vec<OsString> = std::env::args_os().skip(1).collect();
+        if typed.is_empty() {
             help::exit_with_short_usage();
         }
-        let grammar = grammar();
-        join_negative_values(&grammar, &mut arguments);
-        parse(&grammar, &arguments).map_err(UsageError::into_line)
+        let line = CommandLine::new(&definition(), typed).map_err(UsageError::into_line)?;
+        for warning in misspelt_variables(&line.grammar) {
+            print_error(&warning);
+        }
+        parse(&line).map_err(UsageError::into_line)
     }
 }
 
-fn parse(grammar: &clap::Command, arguments: &[OsString]) -> Result<Invocation, UsageError> {
-    let explainer = Explainer::new(grammar, arguments);
-    let program = OsString::from("crawler");
-    let parsed = grammar.clone().try_get_matches_from([&program].into_iter().chain(arguments)).and_then(
-        |mut matches| {
-            let explicit = explicit_options(grammar, &matches);
-            Ok((Cli::from_arg_matches_mut(&mut matches)?, explicit))
-        },
-    );
+fn parse(line: &CommandLine) -> Result<Invocation, UsageError> {
+    let explainer = Explainer::new(line);
+    let parsed = line.matches().and_then(|mut matches| {
+        let explicit = explicit_options(&line.grammar, &matches, &line.settings);
+        Ok((Cli::from_arg_matches_mut(&mut matches)?, explicit))
+    });
     match parsed {
         Ok((cli, explicit)) => {
             if let Some(error) = explainer.foreign_option(&explicit) {
                 return Err(error);
             }
             cli.with_explicit_options(explicit).validate().map_err(|message| explainer.invalid(message))
-        }
-        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            let printed = is_printed(error.print());
-            std::process::exit(if printed { 0 } else { EXIT_FAILED.into() })
         }
         Err(error) => Err(explainer.parse_error(&error)),
     }
@@ -208,33 +233,45 @@ fn join_negative_values(grammar: &clap::Command, arguments: &mut Vec<OsString>) 
     }
 }
 
-/// The names of the command's options that were given on the command line or in the environment.
-fn explicit_options(grammar: &clap::Command, matches: &ArgMatches) -> Vec<String> {
+/// The names of the command's options that were given: on the command line, in the environment, or in the command's table
+/// of the configuration file.
+fn explicit_options(grammar: &clap::Command, matches: &ArgMatches, settings: &Settings) -> Vec<String> {
     let Some((name, matches)) = matches.subcommand() else { return Vec::new() };
     let options = grammar.find_subcommand(name).into_iter().flat_map(clap::Command::get_arguments);
     let is_explicit = |option: &&clap::Arg| {
         let id = option.get_id().as_str();
         let is_present = matches.try_contains_id(id).unwrap_or(false);
-        is_present
-            && matches!(matches.value_source(id), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+        is_present && matches.value_source(id) == Some(ValueSource::CommandLine)
     };
-    options.filter(is_explicit).filter_map(|option| option.get_long().map(str::to_owned)).collect()
+    let names = options.filter(is_explicit).filter_map(clap::Arg::get_long);
+    names.filter(|name| *name != settings::CONFIG && !settings.is_general(name)).map(str::to_owned).collect()
 }
 
-/// The grammar of the command line. The commands of a crawl share their options; here each gets its own help for them.
-fn grammar() -> clap::Command {
-    let grammar = Cli::command()
+/// The definition of the command line, not built yet. The commands of a crawl share their options; here each gets its own
+/// help for them.
+pub fn definition() -> clap::Command {
+    Cli::command()
         .mut_args(classic::adapt)
         .mut_subcommand("crawl", crawl::adapt_help)
         .mut_subcommand(RESUME, |resume| resume::adapt(crawl::adapt_help(resume)))
         .mut_subcommand("status", distributed::adapt_status)
         .mut_subcommand("submit", |submit| distributed::adapt_submit(crawl::adapt_help(submit)))
         .mut_subcommand("frontier", |role| distributed::adapt_role(role, &distributed::FRONTIER_OPTIONS))
-        .mut_subcommand("worker", |role| distributed::adapt_role(role, &distributed::WORKER_OPTIONS));
-    let mut grammar = grammar;
-    // Adds what clap adds by itself, such as the command 'help'.
-    grammar.build();
-    grammar
+        .mut_subcommand("worker", |role| distributed::adapt_role(role, &distributed::WORKER_OPTIONS))
+        .mut_subcommands(|command| match command.get_name() {
+            "completions" | "man" | "config" => command,
+            _ => command.arg(config_option()),
+        })
+        .arg(config_option())
+}
+
+fn config_option() -> clap::Arg {
+    clap::Arg::new(settings::CONFIG)
+        .long(settings::CONFIG)
+        .value_name("FILE")
+        .value_parser(clap::value_parser!(PathBuf))
+        .display_order(CONFIG_DISPLAY_ORDER)
+        .help(help::CONFIG_OPTION)
 }
 
 impl Cli {
@@ -269,6 +306,9 @@ impl Cli {
                 options.fetch.login = LoginArgs::none();
                 Command::Submit(options)
             }
+            Some(CliCommand::Config(arguments)) => Command::Config(arguments),
+            Some(CliCommand::Completions { shell }) => Command::Completions(shell),
+            Some(CliCommand::Man { directory }) => Command::Man(directory),
             Some(CliCommand::Status(options)) => Command::Status(options.validate()?),
             Some(CliCommand::Stop(redis)) => Command::Stop(redis),
             Some(CliCommand::Purge(options)) => Command::Purge(options),
@@ -292,14 +332,14 @@ mod tests {
 
     #[test]
     fn grammar_is_consistent() {
-        grammar().debug_assert();
+        definition().debug_assert();
     }
 
     #[test]
     fn negative_values_are_joined_with_their_options() {
         let join = |line: &str| {
             let mut arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-            join_negative_values(&grammar(), &mut arguments);
+            join_negative_values(&definition(), &mut arguments);
             arguments.join(" ".as_ref()).into_string().unwrap()
         };
         for (given, joined) in [

@@ -2,17 +2,24 @@
 
 pub mod classic;
 pub mod collect;
+pub mod completions;
+pub mod config;
 pub mod controller;
 pub mod cookie_file;
 pub mod crawl;
 pub mod demo;
 pub mod inspect;
+pub mod manual;
 pub mod remote;
 pub mod role;
 pub mod state_status;
 mod supervisor;
 
+use std::process;
+
 use crawler::{Error, Outcome, StorageErrorKind};
+
+use crate::args::settings::is_option_variable;
 
 /// An error of the library with all its causes, and with the option or command for its remedy. The library's messages
 /// name none.
@@ -49,6 +56,14 @@ pub fn hint(message: &str) -> &'static str {
         ("give a user name and password", " (or the variable CRAWLER_REDIS_PASSWORD)"),
     ];
     hints.iter().find(|(remedy, _)| message.contains(remedy)).map_or("", |(_, hint)| hint)
+}
+
+/// Removes the variables that set options from the environment of a child, which gets its options as arguments.
+pub fn without_options(command: &mut process::Command) -> &mut process::Command {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_option_variable(name)) {
+        command.env_remove(name);
+    }
+    command
 }
 
 /// What to do about the outcome of a URL, to follow it in a message. Empty if nothing is known to help.

@@ -60,6 +60,9 @@ fn main() -> ExitCode {
         Command::Status(options) => runtime.block_on(commands::remote::status(options)),
         Command::Stop(redis) => runtime.block_on(commands::remote::stop(redis)),
         Command::Purge(options) => runtime.block_on(commands::remote::purge(options)),
+        Command::Config(arguments) => commands::config::run(arguments),
+        Command::Completions(shell) => commands::completions::run(shell),
+        Command::Man(directory) => commands::manual::run(&directory),
         Command::Demo(verbosity) => runtime.block_on(commands::demo::run(verbosity)),
         Command::DistributedDemo(redis, verbosity) => {
             runtime.block_on(commands::demo::distributed::run(redis, verbosity))

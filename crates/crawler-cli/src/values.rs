@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crawler::internal::backend::local::UNLIMITED_TTL;
+use crawler::internal::backend::redis::is_name;
 use crawler::internal::html::{self, BadLink};
 use crawler::internal::modules::registry;
 use crawler::internal::scope::Scope;
@@ -197,6 +198,17 @@ pub fn pattern(text: &str) -> Result<String, String> {
             let lines = error.to_string();
             let reason = lines.lines().last().unwrap_or_default().trim_start_matches("error: ");
             Err(format!("must be a regular expression: {reason}"))
+        }
+    }
+}
+
+/// The name of a crawl in Redis.
+pub fn crawl_name(text: &str) -> Result<String, String> {
+    match is_name(text) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("cannot be the name of a crawl; use 1 to 64 letters, digits, dots, dashes and underscores"
+                .into())
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The arguments of the classic crawl: `crawler seedURL pageDirectory maxDepth`.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crawler::CookieJar;
@@ -11,9 +10,6 @@ use url::Url;
 
 use super::{FetchArgs, Verbosity};
 use crate::values;
-
-/// The environment variable that sets `--internal`.
-const INTERNAL_VARIABLE: &str = "CRAWLER_INTERNAL";
 
 /// The arguments as parsed.
 #[derive(clap::Args)]
@@ -31,7 +27,7 @@ pub struct ClassicArgs {
     /// Delete the numbered files of an earlier crawl in pageDirectory first
     #[arg(long)]
     overwrite: bool,
-    /// Follow only links below this URL prefix [env: CRAWLER_INTERNAL] [default: the seed's scheme, host and port]
+    /// Follow only links below this URL prefix [default: the seed's scheme, host and port]
     #[arg(long, value_name = "PREFIX", help_heading = "Scope")]
     internal: Option<String>,
 
@@ -74,7 +70,8 @@ impl ClassicArgs {
         let seed = values::seed(seed).map_err(|error| error.of("seedURL"))?;
         let directory = self.directory.clone().ok_or_else(|| missing("pageDirectory"))?;
         let max_depth = self.max_depth.ok_or_else(|| missing("maxDepth"))?;
-        let (internal_source, internal) = self.internal()?;
+        let internal = self.internal.as_deref().map(values::prefix).transpose();
+        let internal = internal.map_err(|error| format!("--internal is invalid: {error}"))?;
         let config = self.fetch.config(std::slice::from_ref(&seed), self.concurrency, self.concurrency)?;
         let save_cookies = self.fetch.login.save_cookies().map(Path::to_owned);
         let cookies = config.requests.cookies.clone();
@@ -82,23 +79,9 @@ impl ClassicArgs {
             ClassicCrawl::new(seed.as_str(), directory, max_depth).map_err(|error| error.to_string())?;
         let mut crawl = crawl.overwrite(self.overwrite).configure(|fetch| *fetch = config);
         if let Some(prefix) = &internal {
-            crawl = crawl.internal_prefix(prefix).map_err(|error| format!("{error} ({internal_source})"))?;
+            crawl = crawl.internal_prefix(prefix).map_err(|error| format!("{error} (--internal)"))?;
         }
         let (concurrency, verbosity) = (self.concurrency, self.fetch.verbosity());
         Ok(ClassicJob { crawl, seed, concurrency, verbosity, cookies, save_cookies })
-    }
-
-    /// The prefix for internal URLs, and the option or variable that set it. An empty variable counts as not set.
-    fn internal(&self) -> Result<(&'static str, Option<Url>), String> {
-        let variable = std::env::var_os(INTERNAL_VARIABLE).filter(|value| !value.is_empty());
-        let (name, text) = match (&self.internal, &variable) {
-            (Some(text), _) => ("--internal", Cow::Borrowed(text.as_str())),
-            (None, Some(text)) => (INTERNAL_VARIABLE, text.to_string_lossy()),
-            (None, None) => return Ok(("--internal", None)),
-        };
-        match values::prefix(&text) {
-            Ok(prefix) => Ok((name, Some(prefix))),
-            Err(error) => Err(format!("{name} is invalid: {error}")),
-        }
     }
 }

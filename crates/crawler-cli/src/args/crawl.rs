@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::{FromArgMatches, ValueEnum};
 use crawler::internal::config::{FetchConfig, Oversize};
 use crawler::internal::distributed::{Notice, SharedCrawl};
 use crawler::internal::modules::Target;
@@ -166,7 +166,7 @@ pub struct CrawlOptions {
     #[arg(skip)]
     #[serde(skip)]
     pub forgotten_logins: Vec<String>,
-    /// The names of the options that were given, on the command line or in the environment.
+    /// The names of the options that were given for this command, rather than for all of them.
     #[arg(skip)]
     #[serde(skip)]
     pub explicit: Vec<String>,
@@ -177,7 +177,17 @@ pub fn adapt_help(crawl: clap::Command) -> clap::Command {
     crawl
         .mut_arg("max_page_bytes", |option| option.help("Maximum size of a page, received and decoded"))
         .mut_arg("verbose", |option| option.help("Print the outcome of each URL"))
-        .mut_arg("crawl", |option| option.env("CRAWLER_CRAWL").hide_env_values(true))
+}
+
+/// The names of the options that are saved with a crawl.
+pub fn saved_option_names() -> Vec<String> {
+    let command = <CrawlOptions as clap::Args>::augment_args(clap::Command::new("crawl"));
+    let defaults = command.try_get_matches_from(["crawl", "http://example.org/"]);
+    let options = defaults.and_then(|defaults| CrawlOptions::from_arg_matches(&defaults)).ok();
+    match options.and_then(|options| serde_json::to_value(options).ok()) {
+        Some(serde_json::Value::Object(saved)) => saved.into_iter().map(|(name, _)| name).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// The links to follow, relative to the seeds.

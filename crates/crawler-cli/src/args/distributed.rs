@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawler::internal::backend::WorkerId;
-use crawler::internal::backend::redis::{Address, RedisConnectOptions, RedisCrawl, is_name};
+use crawler::internal::backend::redis::{Address, RedisConnectOptions, RedisCrawl};
 use crawler::internal::distributed::{DEAD_AFTER, Notice, SharedCrawl};
 use serde::{Deserialize, Serialize};
 
@@ -74,8 +74,8 @@ pub fn adapt_submit(submit: clap::Command) -> clap::Command {
     })
 }
 
-/// Adapts the options of `crawl` to a role: only `listed` can be given, each of them also in the environment. The others are
-/// hidden; a role takes them from the crawl.
+/// Adapts the options of `crawl` to a role: only `listed` can be given. The others are hidden; a role takes them from the
+/// crawl.
 pub fn adapt_role(role: clap::Command, listed: &[&str]) -> clap::Command {
     let is_frontier = role.get_name() == "frontier";
     role.mut_args(move |option| {
@@ -102,27 +102,18 @@ pub fn adapt_role(role: clap::Command, listed: &[&str]) -> clap::Command {
         };
         match name.as_str() {
             "redis" => required_redis(option),
-            "crawl" => option.env("CRAWLER_CRAWL").hide_env_values(true),
-            // They have variables of their own in all commands.
-            name if SECRET_OPTIONS.contains(&name) => option,
+            "crawl" => option,
             // The defaults that clap knows are those of `crawl`; a role's defaults are the crawl's settings.
-            name => {
-                let variable = format!("CRAWLER_{}", name.replace('-', "_").to_uppercase());
+            _ => {
                 let takes_value = option.get_action().takes_values();
-                option.env(variable).hide_env(true).hide_default_value(takes_value)
+                option.hide_default_value(takes_value)
             }
         }
     })
 }
 
 fn required_redis(option: clap::Arg) -> clap::Arg {
-    option
-        .required(true)
-        .env("CRAWLER_REDIS")
-        .hide_env_values(true)
-        .help(REDIS_HELP)
-        .help_heading(None)
-        .display_order(0)
+    option.required(true).help(REDIS_HELP).help_heading(None).display_order(0)
 }
 
 /// The options of a distributed crawl, as parsed. The Redis URL is never serialized: it may contain a password.
@@ -131,11 +122,11 @@ fn required_redis(option: clap::Arg) -> clap::Arg {
 pub struct DistributedArgs {
     /// Run a distributed crawl: start a frontier and --workers worker processes that coordinate through this Redis
     /// [without a URL: the value of CRAWLER_REDIS]
-    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "state", hide_env_values = true, help_heading = HEADING)]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "state", help_heading = HEADING)]
     #[serde(skip)]
     pub redis: Option<String>,
     /// Name of the crawl in Redis
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_CRAWL, help_heading = HEADING)]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_CRAWL, value_parser = values::crawl_name, help_heading = HEADING)]
     #[serde(skip, default = "default_crawl")]
     pub crawl: String,
     /// Heartbeat timeout after which a process is declared dead and its work is reassigned
@@ -177,11 +168,6 @@ fn redis_crawl(
     ca_file: Option<&Path>,
     notice: &Notice,
 ) -> Result<RedisCrawl, String> {
-    if !is_name(crawl) {
-        return Err(format!(
-            "--crawl {crawl:?} cannot be the name of a crawl; use 1 to 64 letters, digits, dots, dashes and underscores"
-        ));
-    }
     let password = env::var("CRAWLER_REDIS_PASSWORD").ok();
     let address =
         Address::parse(&redis_url(redis)?, password.as_deref()).map_err(|error| error.to_string())?;
@@ -191,11 +177,10 @@ fn redis_crawl(
     Ok(RedisCrawl { connect_options, ..RedisCrawl::new(address, crawl) })
 }
 
-/// The URL of Redis: the value of `--redis`, or of `CRAWLER_REDIS` if `--redis` has no value.
+/// The URL of Redis: the value of `--redis`, which is empty if neither the command line nor the settings have one.
 pub fn redis_url(redis: &str) -> Result<String, String> {
     match redis {
-        "" => env::var("CRAWLER_REDIS")
-            .map_err(|_| "--redis has no value; give a URL, or set the variable CRAWLER_REDIS".into()),
+        "" => Err("--redis has no value; give a URL, or set the variable CRAWLER_REDIS".into()),
         redis => Ok(redis.to_owned()),
     }
 }
@@ -203,10 +188,10 @@ pub fn redis_url(redis: &str) -> Result<String, String> {
 /// A distributed crawl: the URL of Redis and the name of the crawl.
 #[derive(clap::Args, Debug, Clone)]
 pub struct RedisArgs {
-    #[arg(help = REDIS_HELP, long, value_name = "URL", num_args = 0..=1, default_missing_value = "", env = "CRAWLER_REDIS", hide_env_values = true, required = true)]
+    #[arg(help = REDIS_HELP, long, value_name = "URL", num_args = 0..=1, default_missing_value = "", required = true)]
     redis: Option<String>,
     /// Name of the crawl in Redis
-    #[arg(long, value_name = "NAME", env = "CRAWLER_CRAWL", default_value = DEFAULT_CRAWL, hide_env_values = true)]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_CRAWL, value_parser = values::crawl_name)]
     crawl: String,
     /// Also trust the CA certificates in this PEM file, for rediss://
     #[arg(long, value_name = "FILE")]
@@ -232,7 +217,7 @@ pub struct OptionalRedisArgs {
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "")]
     redis: Option<String>,
     /// Name of the crawl in Redis
-    #[arg(long, value_name = "NAME", env = "CRAWLER_CRAWL", default_value = DEFAULT_CRAWL, hide_env_values = true)]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_CRAWL, value_parser = values::crawl_name)]
     crawl: String,
     /// Also trust the CA certificates in this PEM file, for rediss://
     #[arg(long, value_name = "FILE")]

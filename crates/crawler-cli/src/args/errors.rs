@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use super::settings::{CommandLine, Settings};
 use super::{RESUME, help, resume};
 
 /// The edit distance up to which a misspelt name is taken for another.
@@ -23,6 +24,11 @@ pub struct UsageError {
 }
 
 impl UsageError {
+    /// An error that the help of `help_of` explains.
+    pub fn new(message: String, help_of: &str) -> UsageError {
+        UsageError { message, help_of: help_of.into() }
+    }
+
     /// The line that is printed, without a period.
     pub fn into_line(self) -> String {
         let UsageError { message, help_of } = self;
@@ -37,17 +43,18 @@ impl UsageError {
 pub struct Explainer<'a> {
     grammar: &'a clap::Command,
     arguments: &'a [OsString],
+    settings: &'a Settings,
 }
 
 impl<'a> Explainer<'a> {
-    /// `arguments` do not include the program's name.
-    pub fn new(grammar: &'a clap::Command, arguments: &'a [OsString]) -> Explainer<'a> {
-        Explainer { grammar, arguments }
+    pub fn new(line: &'a CommandLine) -> Explainer<'a> {
+        Explainer { grammar: &line.grammar, arguments: &line.typed, settings: &line.settings }
     }
 
     /// An error that was found after parsing, while checking values.
     pub fn invalid(&self, message: String) -> UsageError {
-        self.error(self.misspelt_command(false).unwrap_or(message))
+        let message = || self.settings.with_origins(&message);
+        self.error(self.misspelt_command(false).unwrap_or_else(message))
     }
 
     /// An error that clap found.
@@ -70,15 +77,20 @@ impl<'a> Explainer<'a> {
             ErrorKind::ArgumentConflict if context(ContextKind::InvalidSubcommand).is_some() => {
                 self.unexpected(context(ContextKind::InvalidSubcommand).unwrap_or_default())
             }
-            ErrorKind::ArgumentConflict => conflict(error),
+            ErrorKind::ArgumentConflict => self.settings.with_origins(&conflict(error)),
             ErrorKind::InvalidSubcommand => {
                 self.unknown_command(context(ContextKind::InvalidSubcommand).unwrap_or_default())
             }
             ErrorKind::MissingRequiredArgument => self.missing(error),
-            ErrorKind::InvalidValue | ErrorKind::ValueValidation => invalid_value(error),
+            ErrorKind::InvalidValue | ErrorKind::ValueValidation => self.invalid_value(error),
             _ => one_line(error),
         };
         self.error(message)
+    }
+
+    /// An error if the first argument can only be meant as a command, and is none.
+    pub fn unknown_command_error(&self) -> Option<UsageError> {
+        self.misspelt_command(true).map(|message| self.error(message))
     }
 
     fn error(&self, message: String) -> UsageError {
@@ -202,6 +214,28 @@ impl<'a> Explainer<'a> {
         format!("missing {names}; usage: {}", self.usage())
     }
 
+    fn invalid_value(&self, error: &clap::Error) -> String {
+        let option = argument_name(error.get(ContextKind::InvalidArg));
+        let value = match error.get(ContextKind::InvalidValue) {
+            Some(ContextValue::String(value)) => value.as_str(),
+            _ => "",
+        };
+        let valid = match error.get(ContextKind::ValidValue) {
+            Some(ContextValue::Strings(values)) if !values.is_empty() => Some(listed(values, "or")),
+            _ => None,
+        };
+        let expected = match (valid, std::error::Error::source(error)) {
+            (Some(valid), _) => format!("must be {valid}"),
+            (None, Some(reason)) => reason.to_string(),
+            (None, None) => return self.settings.with_origins(&format!("{option} needs a value")),
+        };
+        match (self.settings.invalid_value(&option, value, &expected), value) {
+            (Some(message), _) => message,
+            (None, "") => format!("{option}: {expected}"),
+            (None, value) => format!("invalid value '{value}' for {option}: {expected}"),
+        }
+    }
+
     /// The usage in one line.
     fn usage(&self) -> String {
         let Some(command) = self.command() else { return help::CLASSIC_USAGE.into() };
@@ -236,7 +270,7 @@ fn without_state_option(command: &str) -> String {
 }
 
 /// The options that the help of a command lists.
-fn options_of(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
+pub fn options_of(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
     command.get_arguments().filter(|option| !option.is_hide_set() && !option.is_positional())
 }
 
@@ -259,27 +293,6 @@ fn conflict(error: &clap::Error) -> String {
         return format!("{option} cannot be used multiple times");
     }
     format!("{option} cannot be used with {}", others.join(" and "))
-}
-
-fn invalid_value(error: &clap::Error) -> String {
-    let option = argument_name(error.get(ContextKind::InvalidArg));
-    let value = match error.get(ContextKind::InvalidValue) {
-        Some(ContextValue::String(value)) => value.as_str(),
-        _ => "",
-    };
-    let valid = match error.get(ContextKind::ValidValue) {
-        Some(ContextValue::Strings(values)) if !values.is_empty() => Some(listed(values, "or")),
-        _ => None,
-    };
-    let expected = match (valid, std::error::Error::source(error)) {
-        (Some(valid), _) => format!("must be {valid}"),
-        (None, Some(reason)) => reason.to_string(),
-        (None, None) => return format!("{option} needs a value"),
-    };
-    match value {
-        "" => format!("{option}: {expected}"),
-        value => format!("invalid value '{value}' for {option}: {expected}"),
-    }
 }
 
 /// The name of an argument in an error: `--delay` of `--delay <TIME>`, `maxDepth` of `<maxDepth>`.
@@ -305,7 +318,7 @@ fn one_line(error: &clap::Error) -> String {
 }
 
 /// The names that a user may have meant: the closest misspelt one, or else those that the word abbreviates.
-fn similar<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+pub fn similar<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     let names: Vec<&str> = names.collect();
     // Of a short name, two typos leave nothing.
     let typos = |name: &&str| (strsim::osa_distance(word, name), word.len().min(name.len()));
@@ -319,7 +332,7 @@ fn similar<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str>
 }
 
 /// `; did you mean '--a', '--b' or '--c'?`, or nothing without names.
-fn did_you_mean(names: &[&str], prefix: &str) -> String {
+pub fn did_you_mean(names: &[&str], prefix: &str) -> String {
     match names {
         [] => String::new(),
         names => {
@@ -330,7 +343,7 @@ fn did_you_mean(names: &[&str], prefix: &str) -> String {
 }
 
 /// `a, b or c`, with the word before the last one.
-fn listed(names: &[String], word: &str) -> String {
+pub fn listed(names: &[String], word: &str) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),

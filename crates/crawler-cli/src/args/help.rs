@@ -127,9 +127,9 @@ pub const AFTER_RESUME_HELP: &str = "\
 The options given here replace those of the crawl, a repeatable option the whole
 list, and apply to all pending URLs; the others stay as they are. Limits include
 earlier runs. URLs that the scope leaves out now are skipped. Links that were
-left out before do not come back. A module that is an output starts with the next page if it is new; the
-file of one that is not given any more stays as it is. --strip-query,
---max-depth and --similarity cannot change.
+left out before do not come back. A module that is an output starts with the
+next page if it is new; the file of one that is not given any more stays as it
+is. --strip-query, --max-depth and --similarity cannot change.
 
 A crawl that has finished continues if URLs are added or, with --retry-failed,
 if URLs failed for a reason that may pass: no connection, a timeout, no
@@ -195,7 +195,8 @@ finishes, or on Ctrl-C or SIGTERM.
 
 Settings come from Redis, where 'crawler submit' or 'crawler crawl --redis'
 stored them. The options above apply to this process only. Each can also be set
-in the environment: CRAWLER_STAY for --stay, and so on.
+in the environment (CRAWLER_STAY for --stay), or in the table [frontier] of the
+file of --config.
 
 Environment:
   CRAWLER_REDIS           default of --redis
@@ -218,7 +219,8 @@ SIGTERM it finishes the requests in flight and returns the rest of its URLs.
 
 Settings come from Redis, where 'crawler submit' or 'crawler crawl --redis'
 stored them. The options above apply to this worker only. Each can also be set
-in the environment: CRAWLER_MODULE for --module, and so on.
+in the environment (CRAWLER_MODULE for --module), or in the table [worker] of
+the file of --config.
 
 Environment:
   CRAWLER_REDIS           default of --redis
@@ -311,6 +313,63 @@ Examples:
   crawler collect pages.*.jsonl --output pages.jsonl
   crawler collect --of pages.jsonl";
 
+/// The help of `--config`.
+pub const CONFIG_OPTION: &str =
+    "Read options from this TOML file (see 'crawler config --help') [env: CRAWLER_CONFIG]";
+
+pub const CONFIG_USAGE: &str = "\
+crawler config [--config <FILE>]
+       crawler config [--config <FILE>] <COMMAND> [OPTIONS] ...
+       crawler config [--config <FILE>] classic [OPTIONS] ...";
+
+pub const AFTER_CONFIG_HELP: &str = "\
+Every option can be set in three places. The first of them decides:
+  1. the command line:  --max-pages 500
+  2. the environment:   CRAWLER_MAX_PAGES=500
+  3. a TOML file:       max-pages = 500
+
+The file is the one of --config or CRAWLER_CONFIG. No other file is read. Keys
+at its top apply to all commands that have the option. Keys in the table of a
+command, such as [crawl], or [classic] for the form without a command, apply to
+that command only, and override those at the top:
+
+  user-agent = \"mybot/1.0\"
+
+  [crawl]
+  delay = \"2s\"
+  max-pages = 500
+  module = [\"words\", \"jsonl=pages.jsonl\"]
+  follow-duplicates = true
+
+An option that conflicts with one of a higher place is ignored. A list replaces
+that of a lower place. In the environment, a list has one value per line, and a
+flag is true or false; an empty variable is not set. Paths are relative to the
+working directory.
+
+The output is TOML and can be used as a file: 'crawler config crawl > my.toml'.
+Passwords, and values of options that contain them, are left out.
+
+Exit status:
+  0    the options were printed
+  1    the options could not be printed
+  2    invalid arguments, variables or file
+
+Examples:
+  crawler config
+  crawler config crawl --config my.toml --delay 3s";
+
+pub const AFTER_COMPLETIONS_HELP: &str = "\
+'make install' installs the scripts for bash, zsh and fish.
+
+Exit status:
+  0    the script was printed
+  1    the script could not be printed
+  2    invalid arguments
+
+Examples:
+  source <(crawler completions bash)
+  crawler completions fish > ~/.config/fish/completions/crawler.fish";
+
 pub const AFTER_DEMO_HELP: &str = "\
 Environment:
   CRAWLER_REDIS           URL for --redis without a value
@@ -345,6 +404,9 @@ mod tests {
             AFTER_PURGE_HELP,
             AFTER_COLLECT_HELP,
             AFTER_DEMO_HELP,
+            CONFIG_USAGE,
+            AFTER_CONFIG_HELP,
+            AFTER_COMPLETIONS_HELP,
         ];
         for line in texts.iter().flat_map(|text| text.lines()) {
             assert!(line.chars().count() <= 80, "{line}");

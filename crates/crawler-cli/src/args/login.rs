@@ -1,7 +1,6 @@
 //! The options for logins: headers, cookies and credentials. Their values are secret: they are not saved with the crawl, not
 //! printed, and not passed to other processes as arguments.
 
-use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
@@ -13,11 +12,12 @@ use crawler::{Authentication, CookieJar};
 use url::Url;
 
 use super::crawl::absolute;
+use super::settings::variable_named;
 
 /// The heading of these options in the help.
 pub const HEADING: &str = "Login";
 
-/// The options whose values come from a variable if they are not given.
+/// The options whose values, or the files that they name, contain secrets.
 pub const SECRET_OPTIONS: [&str; 5] = ["header", "cookie", "cookies", "auth", "bearer-token"];
 
 /// Maximum size of a file with headers, cookies or credentials: a variable cannot be longer on Linux.
@@ -26,7 +26,7 @@ const MAX_SECRET_BYTES: u64 = 100_000;
 /// Maximum size of a cookie file.
 const MAX_COOKIE_FILE_BYTES: u64 = 64_000_000;
 
-/// The options as parsed. [`resolve`](LoginArgs::resolve) replaces files and variables by their content.
+/// The options as parsed. [`resolve`](LoginArgs::resolve) replaces files by their content.
 #[derive(clap::Args, Clone, Default, PartialEq)]
 pub struct LoginArgs {
     /// Send this header to the seeds' hosts; @FILE reads headers from a file, one per line; repeatable [env: CRAWLER_HEADER]
@@ -47,7 +47,7 @@ pub struct LoginArgs {
     /// Send this bearer token to the seeds' origins; @FILE reads it from a file [env: CRAWLER_BEARER_TOKEN]
     #[arg(long, value_name = "TOKEN", help_heading = HEADING)]
     bearer_token: Option<String>,
-    /// Whether files and variables were read. Some files, such as pipes, can be read only once.
+    /// Whether files were read. Some files, such as pipes, can be read only once.
     #[arg(skip)]
     is_resolved: bool,
 }
@@ -58,39 +58,20 @@ impl LoginArgs {
         LoginArgs { is_resolved: true, ..LoginArgs::default() }
     }
 
-    /// Reads the files and variables that contain secrets.
+    /// Reads the files that contain secrets.
     pub fn resolve(&mut self) -> Result<(), String> {
         if std::mem::replace(&mut self.is_resolved, true) {
             return Ok(());
         }
-        if self.header.is_empty() {
-            self.header = header_lines(&variable("header")?.unwrap_or_default());
-        } else {
-            let given = std::mem::take(&mut self.header);
-            for header in given {
-                match header.strip_prefix('@') {
-                    Some(file) => self.header.extend(header_lines(&read_secret("header", file)?)),
-                    None => self.header.push(header),
-                }
+        for header in std::mem::take(&mut self.header) {
+            match header.strip_prefix('@') {
+                Some(file) => self.header.extend(header_lines(&read_secret("header", file)?)),
+                None => self.header.push(header),
             }
         }
         self.cookie = secret("cookie", self.cookie.take())?;
-        match (self.auth.take(), self.bearer_token.take()) {
-            (None, None) => {
-                (self.auth, self.bearer_token) = (variable("auth")?, variable("bearer-token")?);
-                if self.auth.is_some() && self.bearer_token.is_some() {
-                    return Err(
-                        "CRAWLER_AUTH and CRAWLER_BEARER_TOKEN are both set; unset one of them".into()
-                    );
-                }
-            }
-            (Some(auth), _) => self.auth = secret("auth", Some(auth))?,
-            (None, Some(token)) => self.bearer_token = secret("bearer-token", Some(token))?,
-        }
-        if self.cookies.is_none() {
-            self.cookies =
-                env::var_os(variable_of("cookies")).filter(|file| !file.is_empty()).map(PathBuf::from);
-        }
+        self.auth = secret("auth", self.auth.take())?;
+        self.bearer_token = secret("bearer-token", self.bearer_token.take())?;
         for (option, path) in [("--cookies", &mut self.cookies), ("--save-cookies", &mut self.save_cookies)] {
             if let Some(path) = path {
                 *path = absolute(option, path)?;
@@ -180,7 +161,10 @@ impl LoginArgs {
             self.auth.clone().map(OsString::from),
             self.bearer_token.clone().map(OsString::from),
         ];
-        SECRET_OPTIONS.into_iter().zip(values).filter_map(|(name, value)| Some((variable_of(name), value?)))
+        SECRET_OPTIONS
+            .into_iter()
+            .zip(values)
+            .filter_map(|(name, value)| Some((variable_named(name), value?)))
     }
 }
 
@@ -191,30 +175,13 @@ impl fmt::Debug for LoginArgs {
     }
 }
 
-fn variable_of(option: &str) -> String {
-    format!("CRAWLER_{}", option.replace('-', "_").to_uppercase())
-}
-
-/// The variable of an option. An empty one counts as not set.
-fn variable(option: &str) -> Result<Option<String>, String> {
-    match env::var(variable_of(option)) {
-        Ok(text) => Ok(Some(text).filter(|text| !text.is_empty())),
-        Err(env::VarError::NotPresent) => Ok(None),
-        Err(env::VarError::NotUnicode(_)) => {
-            Err(format!("cannot use {}: it is not UTF-8 text; set it to text", variable_of(option)))
-        }
-    }
-}
-
-/// The value of an option: as given, from a file, or from the variable.
+/// The value of an option: as given, or from a file.
 fn secret(option: &str, given: Option<String>) -> Result<Option<String>, String> {
-    match given {
-        None => variable(option),
-        Some(text) => match text.strip_prefix('@') {
-            Some(file) => Ok(Some(read_secret(option, file)?.trim_end_matches(['\r', '\n']).to_owned())),
-            None => Ok(Some(text)),
-        },
-    }
+    let value = |text: String| match text.strip_prefix('@') {
+        Some(file) => Ok(read_secret(option, file)?.trim_end_matches(['\r', '\n']).to_owned()),
+        None => Ok(text),
+    };
+    given.map(value).transpose()
 }
 
 fn read_secret(option: &str, file: &str) -> Result<String, String> {
@@ -233,7 +200,7 @@ fn read_text(file: &Path, max: u64) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text; give a text file".into())
 }
 
-/// The headers in a file or variable: one on each line. Empty lines and comments are skipped.
+/// The headers in a file: one on each line. Empty lines and comments are skipped.
 fn header_lines(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim);
     lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()

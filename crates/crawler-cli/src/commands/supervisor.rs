@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -14,7 +13,6 @@ use crawler::internal::backend::WorkerId;
 use crawler::internal::backend::redis::Role;
 use crawler::internal::distributed::SharedCrawl;
 use crawler::internal::error::redis_error;
-use crawler::internal::prioritizer::pagerank;
 use crawler::{Error, StorageErrorKind};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -22,6 +20,7 @@ use crate::args::{CrawlOptions, LoginArgs, Verbosity};
 use crate::commands::cookie_file::part_file;
 use crate::commands::crawl::display::Display;
 use crate::commands::crawl::stdout_reader::StdoutReader;
+use crate::commands::without_options;
 use crate::printable::print_error;
 use crate::{EXIT_USAGE, signals};
 
@@ -147,9 +146,7 @@ impl Supervisor {
             command.arg("--ca-file").arg(file);
         }
         // The roles take their options from the crawl, not from the controller's environment.
-        for (name, _) in env::vars_os().filter(|(name, _)| is_option(name)) {
-            command.env_remove(name);
-        }
+        without_options(&mut command);
         // Other users can see the arguments of a process, and the URL may contain a password.
         command.env("CRAWLER_REDIS", &self.redis);
         if let Role::Worker(id) = role {
@@ -262,12 +259,6 @@ impl SupervisedRole {
         }
         Ok(Some(format!("{role} exited ({status}); restarting it")))
     }
-}
-
-/// Whether an environment variable sets an option, rather than a secret or the address of Redis.
-fn is_option(name: &OsStr) -> bool {
-    let others = ["CRAWLER_REDIS", "CRAWLER_REDIS_PASSWORD", pagerank::KEY_VARIABLE];
-    name.to_str().is_some_and(|name| name.starts_with("CRAWLER_") && !others.contains(&name))
 }
 
 /// Forwards complete lines on a thread of its own, so that the lines of several processes do not mix.

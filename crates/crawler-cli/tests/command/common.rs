@@ -101,9 +101,8 @@ impl Crawl {
             None => binary(),
             Some(script) => {
                 let mut shell = Command::new("sh");
-                shell
-                    .args(["-c", script, "sh", env!("CARGO_BIN_EXE_crawler")])
-                    .env_remove("CRAWLER_INTERNAL");
+                shell.args(["-c", script, "sh", env!("CARGO_BIN_EXE_crawler")]);
+                remove_options(&mut shell);
                 shell
             }
         };
@@ -124,8 +123,17 @@ impl Crawl {
 /// The binary, without environment variables that set options.
 pub fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crawler"));
-    command.env_remove("CRAWLER_INTERNAL");
+    remove_options(&mut command);
     command
+}
+
+/// Removes the variables that set options: those of the tests themselves have names like them.
+fn remove_options(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"CRAWLER_") {
+            command.env_remove(name);
+        }
+    }
 }
 
 /// Runs the binary with these arguments only.

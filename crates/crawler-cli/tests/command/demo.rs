@@ -13,7 +13,10 @@ use crate::common::{binary, names};
 fn pipeline_demo_kills_and_resumes_a_crawl() {
     let directory = tempfile::tempdir().unwrap();
     let started = Instant::now();
-    let output = binary().args(["demo", "--pipeline"]).env("TMPDIR", directory.path()).output().unwrap();
+    let mut demo = binary();
+    // The crawls of the demo take no options from the environment.
+    demo.args(["demo", "--pipeline"]).env("TMPDIR", directory.path()).env("CRAWLER_MAX_PAGES", "1");
+    let output = demo.output().unwrap();
     let (printed, errors) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{printed}{errors}");

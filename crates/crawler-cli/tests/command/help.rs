@@ -4,8 +4,20 @@ use std::process::Stdio;
 
 use crate::common::binary;
 
-const COMMANDS: [&str; 12] = [
-    "crawl", "resume", "show", "why", "collect", "frontier", "worker", "submit", "status", "stop", "purge",
+const COMMANDS: [&str; 14] = [
+    "crawl",
+    "resume",
+    "show",
+    "why",
+    "collect",
+    "frontier",
+    "worker",
+    "submit",
+    "status",
+    "stop",
+    "purge",
+    "config",
+    "completions",
     "demo",
 ];
 

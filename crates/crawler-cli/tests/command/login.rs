@@ -349,7 +349,12 @@ fn what_cannot_be_sent_is_refused_without_repeating_it() {
         .env("CRAWLER_AUTH", "a:b")
         .env("CRAWLER_BEARER_TOKEN", "s3cr");
     let ended = Running::start(both, "/nowhere".into(), None).wait().expect(2);
-    assert!(ended.stderr.contains("both set") && !ended.stderr.contains("s3cr"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("CRAWLER_AUTH cannot be used with CRAWLER_BEARER_TOKEN")
+            && !ended.stderr.contains("s3cr"),
+        "{}",
+        ended.stderr
+    );
 }
 
 /// The bytes of all files below a directory.

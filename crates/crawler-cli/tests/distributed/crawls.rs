@@ -128,10 +128,16 @@ fn purge_removes_one_of_two_crawls_in_a_redis() {
 #[ignore = "needs redis-server: run by make test"]
 fn workers_do_not_inherit_options_from_the_controllers_environment() {
     let fixture = Fixture::new(3, 4);
+    let file = fixture.directory.path().join("crawler.toml");
+    fs::write(&file, "user-agent = 'all/1.0'\n[worker]\nuser-agent = 'worker/1.0'\nid = 7\n").unwrap();
     let mut crawl = fixture.crawl(2, &[]);
-    crawl.env("CRAWLER_MAX_PAGES", "2").env("CRAWLER_MODULE", "jsonl=others.jsonl");
+    // All but the user agent are overridden on the command line of the controller, or do not apply to it.
+    crawl.env("CRAWLER_MODULE", "jsonl=others.jsonl").env("CRAWLER_STAY", "true").env("CRAWLER_ID", "5");
+    crawl.env("CRAWLER_STATE", "state").env("CRAWLER_CONFIG", &file);
     Process::start(crawl).wait_for_success();
     fixture.check();
+    assert!(!fixture.directory.path().join("state").exists());
+    assert!(fixture.web.log().iter().all(|hit| hit.header("user-agent") == Some("all/1.0")));
 }
 
 #[test]

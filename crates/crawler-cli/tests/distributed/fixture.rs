@@ -107,6 +107,12 @@ impl Fixture {
     pub fn crawler(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_crawler"));
         command.args(arguments).current_dir(self.directory.path());
+        // The variables of the tests have names like those of options.
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"CRAWLER_") {
+                command.env_remove(name);
+            }
+        }
         command.env("CRAWLER_REDIS", &self.redis_url).stdin(Stdio::null());
         command
     }

@@ -1,5 +1,7 @@
 //! Roles started by hand: before the crawl, after it, and with options of their own.
 
+use std::fs;
+
 use rustix::process::Signal;
 
 use super::fixture::{Fixture, LONG_DELAY, is_over, members};
@@ -59,6 +61,20 @@ fn options_of_a_role_override_those_of_the_crawl() {
     assert!(fixture.directory.path().join("others.0.jsonl").exists());
     assert!(!fixture.directory.path().join("pages.0.jsonl").exists());
     assert!(fixture.web.log().iter().all(|hit| hit.header("user-agent") == Some("mine/1.0")));
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn table_of_a_role_overrides_the_crawl_and_keys_for_all_commands_do_not() {
+    let fixture = Fixture::new(3, 4);
+    fixture.submit(&fixture.seed(), &["--user-agent", "saved/1.0"]);
+    let file = "user-agent = 'all/1.0'\nmodule = 'words'\n[worker]\nmodule = 'jsonl=others.jsonl'\n";
+    fs::write(fixture.directory.path().join("crawler.toml"), file).unwrap();
+    let frontier = Process::start(fixture.crawler(&["frontier", "--config", "crawler.toml"]));
+    Process::start(fixture.crawler(&["worker", "--config", "crawler.toml"])).wait_for_success();
+    frontier.wait_for_success();
+    assert!(fixture.directory.path().join("others.0.jsonl").exists());
+    assert!(fixture.web.log().iter().all(|hit| hit.header("user-agent") == Some("saved/1.0")));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use demoweb::{Server, many_hosts};
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::commands::without_options;
 use crate::printable::{print_error, print_stdout};
 use crate::{EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TERMINATED};
 
@@ -144,7 +145,7 @@ impl Drop for DemoProcess {
 pub fn command(arguments: &[String]) -> DemoResult<Command> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(program);
-    command.args(arguments);
+    without_options(command.args(arguments));
     Ok(command)
 }
 
