@@ -269,7 +269,7 @@ fn settings_can_change_on_resume_except_those_that_would_falsify_the_state() {
         (None, Box::new(|crawler| crawler.scope(Scope::anywhere().with_filters(&[], &["x"]).unwrap()))),
         (None, Box::new(|crawler| crawler.configure(|config| config.adaptive_delay = false))),
         (None, Box::new(|crawler| crawler.max_pages(2).max_time(Duration::from_secs(9)))),
-        (None, Box::new(|crawler| crawler.store_content(false).queue_size(7).workers(1))),
+        (None, Box::new(|crawler| crawler.store_content(false).workers(1).header("X-Run", "2").unwrap())),
         (Some("max-depth was 'none'"), Box::new(|crawler| crawler.max_depth(3))),
         (Some("similarity was '0.9'"), Box::new(|crawler| crawler.near_duplicates(Some(0.5)).unwrap())),
         (

@@ -58,7 +58,8 @@ impl CrawlOptions {
         self.forgotten_logins.iter().filter(|name| !given.contains(name)).cloned().collect()
     }
 
-    /// Adds the seeds of the saved options, which come first, and what is known of its logins. The user name and password of a seed are those given now.
+    /// Adds the seeds of the saved options, which come first, and what is known of its logins. The user name and password of
+    /// a seed are those given now.
     pub fn with_seeds_of(self, saved: Option<&CrawlOptions>) -> CrawlOptions {
         let mut seeds = saved.map_or_else(Vec::new, |saved| saved.seeds.clone());
         let mut positions: HashMap<String, usize> =
