@@ -407,7 +407,9 @@ impl<Q: Default> WaitingUrls<Q> {
             if host.leased >= host.max_leases(&self.limits) {
                 continue;
             }
-            if host.rests_until(&name, cooldowns).is_some_and(|until| until > now + LEASE_AHEAD) {
+            // With an earlier time than that of `offer`, the host could be put back into the list again and again.
+            let limit = Instant::now() + LEASE_AHEAD;
+            if host.rests_until(&name, cooldowns).is_some_and(|until| until > limit) {
                 self.offer(&name, cooldowns);
                 continue;
             }
