@@ -90,7 +90,7 @@ async fn main() {
     let control = CrawlControl::open(place, config()).await.unwrap();
     let (process, running) = take_over(&control).await;
     // The frontier leases to workers that it knows.
-    let worker = control.join_as_worker(WORKER, 1).await.unwrap();
+    let worker = control.join_as_worker(WORKER, 1);
     worker.lease(WORKER, 0, Duration::ZERO).await.unwrap();
     let before = memory(&mut server);
     admit(&process, 0..urls).await;

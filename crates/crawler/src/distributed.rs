@@ -94,11 +94,10 @@ struct MemberReport {
 const FRONTIER_REPORT: &str = "frontier";
 
 impl MemberReport {
-    /// A report with the Redis traffic of this process, part of which a frontier or worker caused, and nothing else.
-    fn with_traffic(control: &CrawlControl, (round_trips, commands): (u64, u64)) -> MemberReport {
-        let other = control.traffic();
-        let traffic = Traffic { round_trips: round_trips + other.0, commands: commands + other.1 };
-        MemberReport { traffic, ..MemberReport::default() }
+    /// A report with the Redis traffic of this process, and nothing else.
+    fn with_traffic(control: &CrawlControl) -> MemberReport {
+        let (round_trips, commands) = control.traffic();
+        MemberReport { traffic: Traffic { round_trips, commands }, ..MemberReport::default() }
     }
 
     /// All reports that members have stored in Redis.

@@ -41,7 +41,7 @@ use std::time::Duration;
 pub use self::address::Address;
 pub use self::client::RemoteBackend;
 use self::connection::Connection;
-pub use self::connection::{Kind, Notice, Persistence, RedisConnectOptions, Server};
+pub use self::connection::{Notice, Persistence, RedisConnectOptions};
 pub use self::control::CrawlControl;
 pub use self::frontier_process::{FrontierEnd, FrontierProcess};
 pub use self::keys::is_name;
@@ -87,11 +87,6 @@ impl RedisCrawl {
             return Err(BackendError::redis(StorageErrorKind::Unusable, message));
         }
         Connection::open(&self.address, self.connect_options.clone()).await
-    }
-
-    /// A connection of its own for a process that has one already.
-    async fn connect_beside(&self, other: &Connection) -> Result<Connection, BackendError> {
-        other.open_beside(&self.address, self.connect_options.clone()).await
     }
 }
 

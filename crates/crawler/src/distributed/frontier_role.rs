@@ -337,7 +337,7 @@ impl FrontierRole<'_> {
         process.flush().await?;
         let control = &self.membership.control;
         let mut members = MemberReport::all(control).await?;
-        members.push(MemberReport::with_traffic(control, process.traffic()));
+        members.push(MemberReport::with_traffic(control));
         let report = StoredReport {
             end: end.to_owned(),
             milliseconds: self.state.elapsed.as_millis().try_into().unwrap_or(u64::MAX),

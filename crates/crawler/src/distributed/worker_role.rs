@@ -47,7 +47,7 @@ impl Crawler {
                 Err(exit) => return Ok(exit),
             };
             let Role::Worker(id) = membership.role else { return Ok(RoleExit::Lost) };
-            let backend = Arc::new(control.join_as_worker(id, membership.joined_at).await?);
+            let backend = Arc::new(control.join_as_worker(id, membership.joined_at));
             self.work(membership, backend, pipeline, shared).await
         })?
     }
@@ -166,7 +166,7 @@ impl Crawler {
             failures,
             last_failure,
             summaries,
-            ..MemberReport::with_traffic(&membership.control, backend.traffic())
+            ..MemberReport::with_traffic(&membership.control)
         };
         // Do not write to a crawl that was purged.
         if exit != RoleExit::Gone {

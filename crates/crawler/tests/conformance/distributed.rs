@@ -34,7 +34,7 @@ impl DistributedBackend {
         tokio::spawn(async move { running.run().await });
         let mut workers = Vec::new();
         for worker in 0..config.workers {
-            let worker = control.join_as_worker(WorkerId(worker), 1).await.unwrap();
+            let worker = control.join_as_worker(WorkerId(worker), 1);
             // The frontier knows the worker from its first message on.
             worker.lease(WorkerId(0), 0, Duration::ZERO).await.unwrap();
             workers.push(worker);

@@ -125,7 +125,7 @@ fn each_page_is_counted_once_whenever_workers_and_frontiers_die() {
         let (mut random, mut deaths) = (Random::seeded(number.into()), 0);
         while !is_finished.load(Ordering::Relaxed) {
             deaths += 1;
-            let worker = crawl.open().await.join_as_worker(WorkerId(number), deaths).await.unwrap();
+            let worker = crawl.open().await.join_as_worker(WorkerId(number), deaths);
             let lifetime = Duration::from_micros(20_000 + u64::from(random.below(100_000)));
             let _ = timeout(lifetime, work(&worker, tree)).await;
         }

@@ -51,7 +51,7 @@ impl TestCrawl {
 
     /// A worker process, which the frontier knows.
     pub async fn worker(&self, number: u16, joined_at: u64) -> RemoteBackend {
-        let worker = self.open().await.join_as_worker(WorkerId(number), joined_at).await.unwrap();
+        let worker = self.open().await.join_as_worker(WorkerId(number), joined_at);
         worker.lease(WorkerId(number), 0, Duration::ZERO).await.unwrap();
         worker
     }

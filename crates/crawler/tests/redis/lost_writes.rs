@@ -176,7 +176,7 @@ fn every_page_is_crawled_though_redis_loses_writes_again_and_again() {
         losses.store(false, Ordering::Relaxed);
     };
     let workers = async |number: u16| {
-        let worker = crawl.open().await.join_as_worker(WorkerId(number), 1).await.unwrap();
+        let worker = crawl.open().await.join_as_worker(WorkerId(number), 1);
         let working = timeout(super::distributed_crawl::TIMEOUT, work(&worker, tree, is_finished));
         working.await.expect("timeout: a worker hangs");
     };

@@ -95,7 +95,7 @@ impl Crawl {
                 let (urls, stop) = (&urls, &stop);
                 scope.spawn(move || {
                     let control = self.open();
-                    let backend = Arc::new(block_on(control.join_as_worker(WorkerId(id), 1)).unwrap());
+                    let backend = Arc::new(control.join_as_worker(WorkerId(id), 1));
                     let worked = block_on(self.worker(id, backend, urls, stop).run());
                     // A worker that fails ends the crawl, so that the others do not wait for its URLs.
                     stop.stop();

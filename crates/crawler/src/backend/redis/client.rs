@@ -24,8 +24,8 @@ use super::super::{
     UnprioritizedUrl, WorkerId,
 };
 use super::connection::{Call, Connection};
-use super::control::Shared as CrawlShared;
-use super::home::Home;
+use super::control::{Shared as CrawlShared, load_snapshot};
+use super::home::AbortOnDrop;
 use super::keys::CrawlKeys;
 use super::messages::{
     Answer, CompletedLease, FrontierMessage, LeaseRef, NewContent, Position, Request, Session,
@@ -58,7 +58,8 @@ pub struct RemoteBackend {
     key: HashKey,
     /// The shingles of stored pages that were compared exactly.
     shingles: ShingleCache,
-    home: Arc<Home>,
+    /// The task that sends and receives messages.
+    _exchange: AbortOnDrop<()>,
 }
 
 struct Shared {
@@ -69,7 +70,6 @@ struct Shared {
     /// Wakes the tasks that wait for leases.
     leased: Notify,
     connection: Connection,
-    reading: Connection,
     keys: CrawlKeys,
     worker: WorkerId,
     requests: RequestCounter,
@@ -77,52 +77,29 @@ struct Shared {
 
 impl RemoteBackend {
     /// Joins a crawl as the worker of this number, since a time by Redis's clock.
-    pub(super) async fn join(
-        crawl: Arc<CrawlShared>,
-        home: Arc<Home>,
-        worker: WorkerId,
-        joined_at: u64,
-    ) -> Result<RemoteBackend, BackendError> {
-        let at_home = Arc::clone(&home);
-        home.run(async move {
-            // A connection of its own, for reads that wait.
-            let reading = crawl.place.connect_beside(&crawl.connection).await?;
-            Ok(RemoteBackend::new(&crawl, at_home, reading, worker, joined_at))
-        })
-        .await
-    }
-
-    fn new(
-        crawl: &CrawlShared,
-        home: Arc<Home>,
-        reading: Connection,
-        worker: WorkerId,
-        joined_at: u64,
-    ) -> RemoteBackend {
+    pub(super) fn join(crawl: &CrawlShared, worker: WorkerId, joined_at: u64) -> RemoteBackend {
         let session = Session { joined_at, restarts: 0, random: secret() as u64 };
+        let connection = crawl.connection.clone();
         let shared = Arc::new(Shared {
             exchange: Mutex::new(Exchange::new(session)),
             sent_links: Mutex::default(),
             to_send: Notify::new(),
             leased: Notify::new(),
-            connection: crawl.connection.clone(),
-            reading: reading.clone(),
+            connection: connection.clone(),
             keys: crawl.keys.clone(),
             worker,
             requests: RequestCounter::default(),
         });
-        let sending = Arc::clone(&shared);
-        home.spawn(async move {
-            let failed = sending.send().await;
-            sending.fail(failed);
-        });
-        let receiving = Arc::clone(&shared);
-        home.spawn(async move {
-            let failed = receiving.receive(reading).await;
-            receiving.fail(failed);
+        let exchanging = Arc::clone(&shared);
+        let exchange = connection.spawn(async move {
+            let failed = tokio::select! {
+                failed = exchanging.send() => failed,
+                failed = exchanging.receive() => failed,
+            };
+            exchanging.fail(failed);
         });
         let (config, shingles) = (crawl.settings.clone(), ShingleCache::default());
-        RemoteBackend { shared, config, key: crawl.key, shingles, home }
+        RemoteBackend { shared, config, key: crawl.key, shingles, _exchange: AbortOnDrop(exchange) }
     }
 
     /// Runs a future on the thread of the connection, where operations of the backend are cheaper.
@@ -130,12 +107,7 @@ impl RemoteBackend {
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        self.home.host(future)
-    }
-
-    /// Round trips and commands for reads that wait. The others are those of the crawl's connection.
-    pub fn traffic(&self) -> (u64, u64) {
-        self.shared.reading.traffic()
+        self.shared.connection.spawn(future)
     }
 
     /// For how long the frontier has not replied; `None` if it owes no reply.
@@ -161,13 +133,6 @@ impl RemoteBackend {
             Ok(answer) => Ok(answer),
             Err(_) => Err(self.shared.failure()),
         }
-    }
-
-    async fn run<T: Send + 'static>(
-        &self,
-        future: impl Future<Output = Result<T, BackendError>> + Send + 'static,
-    ) -> Result<T, BackendError> {
-        self.home.run(future).await
     }
 }
 
@@ -225,8 +190,7 @@ impl Shared {
                 let http_requests = self.requests.total();
                 self.exchange().next_message(self.worker, http_requests)
             } {
-                let mut add = Call::plain("XADD");
-                add.arg(self.keys.messages()).arg("*").arg("m").arg(message);
+                let add = Call::new("XADD", self.keys.messages()).arg("*").arg("m").arg(message);
                 if let Err(error) = self.connection.one::<Value>(add).await {
                     return error;
                 }
@@ -235,10 +199,9 @@ impl Shared {
     }
 
     /// Receives messages until an error.
-    async fn receive(&self, reading: Connection) -> BackendError {
-        let stream = self.keys.replies(self.worker);
-        let connections = || (reading.connections(), self.connection.connections());
-        let (mut position, mut before) = (Position::default(), connections());
+    async fn receive(&self) -> BackendError {
+        let (reading, stream) = (self.connection.beside(), self.keys.replies(self.worker));
+        let (mut position, mut before) = (Position::default(), self.connection.connections());
         loop {
             let read = match read_stream(&reading, &stream, position, MAX_MESSAGES).await {
                 Ok(read) => read,
@@ -260,7 +223,7 @@ impl Shared {
                 position = at;
             }
             exchange.read = exchange.read.max(position);
-            let now = connections();
+            let now = self.connection.connections();
             if std::mem::replace(&mut before, now) != now {
                 // Redis may have lost what was sent and received last.
                 exchange.send_again();
@@ -361,17 +324,12 @@ impl Backend for RemoteBackend {
     }
 
     async fn load_robots(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
-        let mut get = Call::plain("GET");
-        get.arg(self.shared.keys.robots(url));
-        let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.connection.one(get).await }).await
+        self.shared.connection.one(Call::new("GET", self.shared.keys.robots(url))).await
     }
 
     async fn store_robots(&self, url: &str, file: &[u8]) -> Result<(), BackendError> {
-        let mut set = Call::plain("SET");
-        set.arg(self.shared.keys.robots(url)).arg(file).arg("EX").arg(ROBOTS_TTL.as_secs());
-        let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.connection.all(vec![set]).await.map(drop) }).await
+        let set = Call::new("SET", self.shared.keys.robots(url)).arg(file);
+        self.shared.connection.one(set.arg("EX").arg(ROBOTS_TTL.as_secs())).await
     }
 
     async fn reserve(&self, lease: &Lease, read: BodyBytes) -> Result<BudgetDecision, BackendError> {
@@ -504,10 +462,6 @@ impl Backend for RemoteBackend {
     }
 
     async fn snapshot(&self) -> Result<Snapshot, BackendError> {
-        let mut get = Call::plain("GET");
-        get.arg(self.shared.keys.of("status"));
-        let shared = Arc::clone(&self.shared);
-        let status = self.run(async move { shared.connection.one::<Option<Vec<u8>>>(get).await }).await?;
-        Ok(status.and_then(|status| serde_json::from_slice(&status).ok()).unwrap_or_default())
+        load_snapshot(&self.shared.connection, &self.shared.keys).await
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::super::BackendError;
 use super::super::durable::checkpoint::Checkpoint;
 use super::batch::Batch;
-use super::connection::Connection;
+use super::connection::{Call, Confirmation, Connection};
 use super::keys::CrawlKeys;
 use super::messages::encode;
 use super::scripts;
@@ -38,8 +38,8 @@ pub(super) struct Committer {
     pub(super) connection: Connection,
     pub(super) keys: CrawlKeys,
     pub(super) epoch: u64,
-    /// How many replicas must confirm a batch before the next one is written, within a second.
-    pub(super) replicas: u32,
+    /// What must confirm a batch before the next one is written.
+    pub(super) confirmation: Confirmation,
 }
 
 /// A batch that is ready to be written.
@@ -103,14 +103,9 @@ impl Committer {
         if let Some(status) = status {
             commands.add(&[b"SET", self.keys.of("status").as_bytes(), &status]);
         }
-        let mut call = self.connection.script(&scripts::COMMIT, &self.keys.base);
-        call.arg(self.epoch).arg(batch.number).arg(batch.number - 1);
-        for word in commands.words {
-            call.arg(word);
-        }
-        let within = Duration::from_secs(1);
-        let written = self.connection.all_confirmed(vec![call], self.replicas, within).await?.pop();
-        let written: String = self.connection.read(written.unwrap_or_default())?;
+        let call = Call::script(&scripts::COMMIT, &self.keys.base);
+        let call = call.arg(self.epoch).arg(batch.number).arg(batch.number - 1).arg(commands.words);
+        let written: String = self.connection.confirmed(call, self.confirmation).await?;
         let (end, message) = match written.as_str() {
             "written" => {
                 self.backend.inspect(|state| drop(state.storage.committed.send_replace(Ok(batch.number))));

@@ -1,38 +1,51 @@
-//! The connection to Redis: sends many commands in one round trip, reconnects, and repeats commands whose reply was lost.
+//! The connection to Redis: finds the servers, repeats commands whose reply was lost, and waits during outages.
+//!
+//! The client of the redis crate sends the commands and reads the replies. Its clients for Sentinel and Cluster are not used:
+//! they follow a slot that is being moved, where a script finds only a part of its keys, and they accept replies of a primary
+//! that has been replaced.
 
+mod checks;
 mod failure;
-mod limits;
 mod link;
-mod nodes;
-mod patience;
-mod reply;
-mod server;
+mod outage;
+mod servers;
 #[cfg(test)]
 mod tests;
-mod wire;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::{Arg, Cmd, FromRedisValue, ToRedisArgs, Value, cmd};
 use rustls::pki_types::CertificateDer;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
+pub use self::checks::Persistence;
 use self::failure::Failure;
-use self::link::{Common, Confirmation, Delivery, MOST_BYTES, Order};
-pub use self::nodes::Kind;
-use self::nodes::{Nodes, Primary};
-pub use self::patience::Notice;
-use self::patience::{Patience, Stuck, longer};
-use self::reply::Reply;
-pub use self::server::{Persistence, Server};
-use self::wire::Access;
+use self::link::Link;
+pub use self::outage::Notice;
+use self::outage::{Outage, Waiting};
+use self::servers::Servers;
 use super::super::BackendError;
 use super::address::{Address, Node};
+use super::home::Home;
 use super::scripts::Lua;
 use crate::error::{StorageError, StorageErrorKind};
 use crate::stop::StopHandle;
+
+/// The pauses between two attempts; each is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long an outage is waited for after a request to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often it is checked whether that time is over.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often the Sentinels are asked for the primary.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Options for the connection to Redis.
 #[derive(Clone)]
@@ -61,72 +74,99 @@ impl Default for RedisConnectOptions {
     }
 }
 
-/// A command on its way to Redis.
+/// A command for Redis.
 pub(super) struct Call {
     command: Cmd,
-    /// The key, if it is not the first argument.
-    key: Option<String>,
-    /// The server to send it to; otherwise the one that has the key.
-    node: Option<Node>,
+    target: Target,
+    /// The script that it runs.
+    script: Option<&'static Lua>,
+}
+
+/// The server that a command is for.
+enum Target {
+    /// The one that has this key.
+    Key(String),
+    Server(Arc<Node>),
 }
 
 impl Call {
-    /// A command of Redis. Its first argument, if it has one, is its key.
-    pub(super) fn plain(name: &str) -> Call {
-        Call { command: cmd(name), key: None, node: None }
+    /// A command whose first argument is its key.
+    pub(super) fn new(name: &str, key: impl Into<String>) -> Call {
+        let key = key.into();
+        Call::for_key(name, key.clone()).arg(key)
     }
 
-    /// A command of Redis whose key is not its first argument.
-    pub(super) fn keyed(name: &str, key: &str) -> Call {
-        Call { key: Some(key.to_owned()), ..Call::plain(name) }
+    /// A command for the server that has a key. The key is no argument yet.
+    pub(super) fn for_key(name: &str, key: impl Into<String>) -> Call {
+        Call { command: cmd(name), target: Target::Key(key.into()), script: None }
     }
 
-    pub(super) fn arg(&mut self, argument: impl ToRedisArgs) -> &mut Call {
+    /// A command for one server.
+    pub(super) fn for_server(name: &str, server: &Arc<Node>) -> Call {
+        Call { command: cmd(name), target: Target::Server(Arc::clone(server)), script: None }
+    }
+
+    /// A script on keys with this base.
+    pub(super) fn script(script: &'static Lua, base: &str) -> Call {
+        let call = Call { script: Some(script), ..Call::for_key("EVALSHA", base) };
+        call.arg(script.script.get_hash()).arg(1).arg(base)
+    }
+
+    pub(super) fn arg(mut self, argument: impl ToRedisArgs) -> Call {
         self.command.arg(argument);
         self
     }
 
-    fn key(&self) -> Option<&[u8]> {
-        if let Some(key) = &self.key {
-            return Some(key.as_bytes());
+    /// The same script with its text, for a server that does not have it yet.
+    fn with_text(&self, script: &Lua) -> Cmd {
+        let mut command = cmd("EVAL");
+        command.arg(script.text);
+        for argument in self.command.args_iter().skip(2) {
+            if let Arg::Simple(argument) = argument {
+                command.arg(argument);
+            }
         }
-        let mut words = self.command.args_iter().map(|word| match word {
-            Arg::Simple(word) => word,
-            _ => b"",
-        });
-        // A script's hash and the number of its keys come before them.
-        let skipped = if words.next() == Some(b"EVALSHA") { 2 } else { 0 };
-        words.nth(skipped)
+        command
     }
 }
 
-/// A connection that reconnects after an outage.
+/// How many replicas should have what a command wrote, and how long that may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Confirmation {
+    pub(super) replicas: u32,
+    pub(super) timeout: Duration,
+}
+
+/// What was sent so far.
+#[derive(Default)]
+struct Traffic {
+    connections: AtomicU64,
+    round_trips: AtomicU64,
+    commands: AtomicU64,
+}
+
+/// A connection that reconnects after an outage. Clones share it.
 #[derive(Clone)]
 pub(super) struct Connection {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
+    /// The links to the servers that were used so far.
+    links: Arc<Mutex<Vec<Arc<Link>>>>,
+    /// When to give up, while the connection is opened.
+    deadline: Option<Instant>,
 }
 
-struct Inner {
+/// What the connections of a process have in common.
+struct Shared {
     /// The address of Redis for messages, without user name and password.
     address: String,
-    nodes: Nodes,
-    common: Arc<Common>,
-    /// The deadline of the first connection.
-    deadline: Instant,
-    /// How long a later outage may last; `None` for no limit.
+    servers: Servers,
+    outage: Arc<Outage>,
+    home: Home,
+    /// How long an outage may last; `None` for no limit.
     limit: Option<Duration>,
     stop: StopHandle,
-    is_open: AtomicBool,
+    traffic: Traffic,
 }
-
-/// A call without a reply, and its index among the calls of its operation.
-struct Pending {
-    place: usize,
-    call: Call,
-}
-
-/// Calls with their replies.
-type Answered = Vec<(Pending, Reply)>;
 
 impl Connection {
     /// Connects, and checks that a crawl is safe there.
@@ -134,262 +174,189 @@ impl Connection {
         address: &Address,
         options: RedisConnectOptions,
     ) -> Result<Connection, BackendError> {
-        let patience = Patience::new(address.to_string(), Arc::clone(&options.notice));
-        Connection::open_with(address, options, Arc::new(patience)).await
-    }
-
-    /// Connects once more. Outages are reported once for both connections.
-    pub(super) async fn open_beside(
-        &self,
-        address: &Address,
-        options: RedisConnectOptions,
-    ) -> Result<Connection, BackendError> {
-        Connection::open_with(address, options, Arc::clone(&self.inner.common.patience)).await
-    }
-
-    async fn open_with(
-        address: &Address,
-        options: RedisConnectOptions,
-        patience: Arc<Patience>,
-    ) -> Result<Connection, BackendError> {
-        let shown = address.to_string();
-        let common = Arc::new(Common {
-            access: Access::new(address, &options.extra_roots),
-            patience,
-            traffic: Default::default(),
-            asks_for_role: address.primary.is_some(),
+        let RedisConnectOptions { connect_timeout, retry_forever, stop, notice, extra_roots } = options;
+        let home = Home::new()?;
+        let shared = Arc::new(Shared {
+            address: address.to_string(),
+            servers: Servers::new(address.clone(), &extra_roots),
+            outage: Arc::new(Outage::new(address.to_string(), notice, home.handle())),
+            home,
+            limit: (!retry_forever).then_some(connect_timeout),
+            stop,
+            traffic: Traffic::default(),
         });
-        let nodes = Nodes::new(address.clone(), Arc::clone(&common));
-        let deadline = Instant::now() + options.connect_timeout;
-        let limit = (!options.retry_forever).then_some(options.connect_timeout);
-        let is_open = AtomicBool::new(false);
-        let stop = options.stop;
-        let inner = Inner { address: shown, nodes, common, deadline, limit, stop, is_open };
-        let connection = Connection { inner: Arc::new(inner) };
-        connection.find().await?;
+        let deadline = Some(Instant::now() + connect_timeout);
+        let opening = Connection { shared, links: Arc::default(), deadline };
+        opening.retry(|| opening.shared.servers.look_up(Instant::now())).await?;
         if address.primary.is_some() {
-            connection.watch_primary();
+            opening.watch_primary();
         }
-        connection.check().await?;
-        connection.load().await?;
-        connection.inner.is_open.store(true, Ordering::Relaxed);
-        Ok(connection)
+        opening.check().await?;
+        Ok(Connection { deadline: None, ..opening })
     }
 
+    /// Another connection to the same servers, for commands that wait there: those of this one do not wait for them.
+    pub(super) fn beside(&self) -> Connection {
+        Connection { links: Arc::default(), ..self.clone() }
+    }
+
+    /// The address of Redis, without user name and password.
     pub(super) fn address(&self) -> &str {
-        &self.inner.address
+        &self.shared.address
     }
 
-    /// The start of the current outage, if there is one.
-    fn in_trouble_since(&self) -> Option<Instant> {
-        self.inner.common.patience.since()
-    }
-
-    /// How many connections were made so far. After a new one, Redis may have lost its last writes: it may have restarted or
-    /// failed over.
+    /// How many connections were made so far, by all connections beside this one too. After a new one, Redis may have lost its
+    /// last writes: it may have restarted or failed over.
     pub(super) fn connections(&self) -> u64 {
-        self.inner.common.traffic.connections.load(Ordering::Relaxed)
+        self.shared.traffic.connections.load(Ordering::Relaxed)
     }
 
-    /// How many batches were sent so far, each a round trip, and how many commands were in them.
+    /// Round trips and commands so far, of all connections beside this one too. Commands under way at the same time share a
+    /// round trip.
     pub(super) fn traffic(&self) -> (u64, u64) {
-        let traffic = &self.inner.common.traffic;
-        (traffic.batches.load(Ordering::Relaxed), traffic.commands.load(Ordering::Relaxed))
+        let Traffic { round_trips, commands, .. } = &self.shared.traffic;
+        (round_trips.load(Ordering::Relaxed), commands.load(Ordering::Relaxed))
     }
 
-    /// A script on keys with this base.
-    pub(super) fn script(&self, lua: &Lua, base: &str) -> Call {
-        let mut command = cmd("EVALSHA");
-        command.arg(lua.script.get_hash()).arg(1).arg(base);
-        Call { command, key: None, node: None }
-    }
-
-    /// Runs commands in one round trip. Commands whose reply is lost are repeated, so they must be idempotent. None may
-    /// depend on an earlier one of them.
-    pub(super) async fn all(&self, calls: Vec<Call>) -> Result<Vec<Value>, BackendError> {
-        self.carry_out(calls, None).await
-    }
-
-    /// Runs commands, and waits until so many replicas have what they wrote, for a limited time. After that it prints a
-    /// notice, and the crawl continues: the confirmation only limits what a failover can lose.
-    pub(super) async fn all_confirmed(
+    /// Starts a future on the thread of the connection, where commands are cheaper.
+    pub(super) fn spawn<T: Send + 'static>(
         &self,
-        calls: Vec<Call>,
-        replicas: u32,
-        within: Duration,
-    ) -> Result<Vec<Value>, BackendError> {
-        // For Redis, a timeout of 0 means no limit.
-        let within = self.inner.common.patience.wait_for_replicas(within).max(Duration::from_millis(1));
-        self.carry_out(calls, (replicas > 0).then_some(Confirmation { replicas, within })).await
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.shared.home.spawn(future)
     }
 
-    /// Runs commands in one round trip, whose replies all have one type.
-    pub(super) async fn each<T: FromRedisValue>(&self, calls: Vec<Call>) -> Result<Vec<T>, BackendError> {
-        self.all(calls).await?.into_iter().map(|value| self.read(value)).collect()
-    }
-
-    /// Runs one command.
+    /// Runs a command. It is repeated if its reply is lost, so it must be idempotent.
     pub(super) async fn one<T: FromRedisValue>(&self, call: Call) -> Result<T, BackendError> {
-        let value = self.all(vec![call]).await?.pop().unwrap_or_default();
-        self.read(value)
+        self.read(self.retry(|| self.send(&call, None)).await?)
     }
 
-    /// Converts a reply.
-    pub(super) fn read<T: FromRedisValue>(&self, value: Value) -> Result<T, BackendError> {
+    /// Runs commands at the same time, whose replies all have one type. None may depend on another one.
+    pub(super) async fn all<T: FromRedisValue>(&self, calls: Vec<Call>) -> Result<Vec<T>, BackendError> {
+        let mut running = JoinSet::new();
+        for (index, call) in calls.into_iter().enumerate() {
+            let connection = self.clone();
+            running.spawn(async move { (index, connection.one::<Value>(call).await) });
+        }
+        let mut replies = running.join_all().await;
+        replies.sort_unstable_by_key(|(index, _)| *index);
+        replies.into_iter().map(|(_, reply)| self.read(reply?)).collect()
+    }
+
+    /// Runs a command, and waits for replicas to confirm it. If they do not in time, there is a notice, and the crawl
+    /// continues: the confirmation only limits what a failover can lose. Other commands of this connection wait meanwhile.
+    pub(super) async fn confirmed<T: FromRedisValue>(
+        &self,
+        call: Call,
+        confirmation: Confirmation,
+    ) -> Result<T, BackendError> {
+        let confirmation = (confirmation.replicas > 0).then_some(confirmation);
+        self.read(self.retry(|| self.send(&call, confirmation)).await?)
+    }
+
+    fn read<T: FromRedisValue>(&self, value: Value) -> Result<T, BackendError> {
         redis::from_redis_value(value).map_err(|error| {
-            let address = self.address();
-            let what = format!("Redis at {address} answered what nobody expected");
-            let remedy = "do all processes of the crawl have the same version?";
+            let what = format!("cannot use a reply of Redis at {}", self.address());
+            let remedy = "run the same version of crawler in all processes";
             BackendError::Redis(StorageError::with_source(StorageErrorKind::Unsupported, what, error, remedy))
         })
     }
 
-    async fn carry_out(
+    async fn send(&self, call: &Call, confirmation: Option<Confirmation>) -> Result<Value, Failure> {
+        let servers = &self.shared.servers;
+        let server = servers.server_for(&call.target)?;
+        let sent = self.link(&server).send(&self.shared, call, confirmation).await;
+        let value = sent.map_err(|failure| servers.with_name(failure, &server))?;
+        match servers.has(&server) {
+            true => Ok(value),
+            // What the server wrote is lost.
+            false => Err(Failure::Disconnected("another server has become the primary".into())),
+        }
+    }
+
+    fn link(&self, server: &Arc<Node>) -> Arc<Link> {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(link) = links.iter().find(|link| Arc::ptr_eq(&link.server, server)) {
+            return Arc::clone(link);
+        }
+        links.retain(|link| self.shared.servers.has(&link.server));
+        let link = Arc::new(Link::new(Arc::clone(server)));
+        links.push(Arc::clone(&link));
+        link
+    }
+
+    /// Repeats an operation until it succeeds or fails for good.
+    async fn retry<T, F: Future<Output = Result<T, Failure>>>(
         &self,
-        calls: Vec<Call>,
-        confirmation: Option<Confirmation>,
-    ) -> Result<Vec<Value>, BackendError> {
-        let mut values = vec![Value::Nil; calls.len()];
-        let pending = |(place, call)| Pending { place, call };
-        let mut pending: Vec<Pending> = calls.into_iter().enumerate().map(pending).collect();
-        let (asked, mut stuck, mut pause) = (Instant::now(), None::<Stuck>, Duration::ZERO);
-        let mut last = Failure::Cut("no answer".into());
-        while !pending.is_empty() {
-            let mut failures = Vec::new();
-            let answered = tokio::select! {
+        attempt: impl Fn() -> F,
+    ) -> Result<T, BackendError> {
+        let Shared { servers, outage, address, stop, .. } = &*self.shared;
+        let (start, mut pause, mut waiting) = (Instant::now(), Duration::ZERO, None::<Waiting>);
+        let mut failure = Failure::Disconnected("no answer".into());
+        loop {
+            let attempted = Instant::now();
+            tokio::select! {
                 biased;
-                answered = self.send(pending, confirmation) => answered,
-                () = self.asked_to_end(), if stuck.is_some() || self.inner.stop.is_stop_requested() => {
-                    return Err(self.give_up(&last, stuck));
-                }
-            };
-            for (call, reply) in answered {
-                match reply {
-                    Ok(value) => values[call.place] = value,
-                    Err(failure) => failures.push((call, failure)),
+                result = attempt() => match result {
+                    Ok(value) => return Ok(value),
+                    Err(failed) => failure = failed,
+                },
+                () = self.stop_waiting(), if waiting.is_some() || stop.is_stop_requested() => {
+                    waiting.into_iter().for_each(Waiting::give_up);
+                    return Err(failure.error(address));
                 }
             }
-            if let Some(failure) = self.worst(&failures) {
-                match &stuck {
-                    Some(stuck) => stuck.still(&failure),
-                    // The server does not have the scripts yet. They are loaded before the next try.
-                    None if failure.is("NOSCRIPT") && pause.is_zero() => {}
-                    None => stuck = Some(self.inner.common.patience.wait(asked, &failure)),
-                }
-                if self.is_too_late(asked) {
-                    return Err(self.give_up(&failure, stuck));
-                }
-                self.pause(&failure, &mut pause).await?;
-                last = failure;
+            if !failure.is_temporary() {
+                return Err(failure.error(address));
             }
-            pending = failures.into_iter().map(|(call, _)| call).collect();
+            match &waiting {
+                Some(waiting) => waiting.set_cause(&failure),
+                None => waiting = Some(outage.wait(start, &failure)),
+            }
+            if self.is_too_late(start) {
+                waiting.into_iter().for_each(Waiting::give_up);
+                return Err(failure.error(address));
+            }
+            // After an idle connection was closed or a slot has moved, the next attempt succeeds.
+            let is_short = matches!(failure, Failure::Disconnected(_)) || failure.is("MOVED");
+            let needs_pause = !is_short || !pause.is_zero();
+            pause = (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+            if needs_pause {
+                sleep(pause).await;
+            }
+            if !failure.is("OOM") {
+                // If this fails, so does the next attempt.
+                let _ = servers.look_up(attempted).await;
+            }
         }
-        Ok(values)
     }
 
-    /// The failure that decides what happens next: one that is permanent, if there is any.
-    fn worst(&self, failures: &[(Pending, Failure)]) -> Option<Failure> {
-        let all = || failures.iter().map(|(_, failure)| failure);
-        all().find(|failure| !failure.passes()).or(all().next()).cloned()
+    fn is_too_late(&self, start: Instant) -> bool {
+        match self.deadline {
+            Some(deadline) => Instant::now() > deadline,
+            None => self.shared.limit.is_some_and(|limit| start.elapsed() > limit),
+        }
     }
 
-    /// Waits before the next try, or gives up.
-    async fn pause(&self, failure: &Failure, pause: &mut Duration) -> Result<(), BackendError> {
-        let inner = &self.inner;
-        if !failure.passes() {
-            return Err(failure.trouble(&inner.address));
+    /// Returns after a request to stop, when the outage has lasted for too long.
+    async fn stop_waiting(&self) {
+        self.shared.stop.stop_requested().await;
+        while self.shared.outage.start().is_none_or(|start| start.elapsed() < STOP_TIMEOUT) {
+            sleep(STOP_POLL_INTERVAL).await;
         }
-        let failed = Instant::now();
-        if failure.is("READONLY") {
-            inner.nodes.reconnect();
-        }
-        let is_first = pause.is_zero();
-        *pause = longer(*pause);
-        match failure {
-            // The first failure is mostly short: a server loads the scripts, or a key has moved.
-            Failure::Cut(_) if is_first => {}
-            _ if is_first && (failure.is("NOSCRIPT") || failure.is("MOVED")) => {}
-            // Reconnecting has a pause of its own.
-            Failure::Cut(_) => sleep(longer(Duration::ZERO)).await,
-            _ => sleep(*pause).await,
-        }
-        if !failure.is("NOSCRIPT") && !failure.is("OOM") {
-            // If looking for the servers fails, so does the next try.
-            let _ = inner.nodes.look_up(failed).await;
-        }
-        Ok(())
     }
 
-    /// Sends calls to their servers, all at the same time, and returns them with the replies.
-    async fn send(&self, pending: Vec<Pending>, confirmation: Option<Confirmation>) -> Answered {
-        let (parcels, mut answered) = self.sort(pending);
-        let nodes = &self.inner.nodes;
-        let sent = parcels.into_iter().map(|parcel| {
-            let Parcel { primary, calls, bytes } = parcel;
-            let order = Order { bytes, commands: calls.len(), confirmation };
-            (calls, nodes.link(&primary, confirmation.is_some()).send(order), primary)
+    /// Switches to another primary as soon as the Sentinels name it. The old one may go on replying for many seconds, and
+    /// everything that is written to it is lost.
+    fn watch_primary(&self) {
+        let shared = Arc::downgrade(&self.shared);
+        self.spawn(async move {
+            loop {
+                sleep(WATCH_INTERVAL).await;
+                let Some(shared) = shared.upgrade() else { return };
+                // If no Sentinel answers, the primary stays.
+                let _ = shared.servers.look_up(Instant::now()).await;
+            }
         });
-        // All are sent before the first reply is awaited. Until then the primary is kept, and with it the link.
-        let sent: Vec<_> = sent.collect();
-        let mut fewest = i64::MAX;
-        for (calls, delivered, primary) in sent {
-            let delivered = delivered.await.unwrap_or_else(|_| Err(Failure::Cut("connection closed".into())));
-            match delivered {
-                // It was replaced meanwhile, so its writes are lost. The calls are sent to the new primary.
-                Ok(_) if !nodes.has(&primary) => {
-                    let lost = || Err(Failure::Cut("another has taken its place".into()));
-                    answered.extend(calls.into_iter().map(|call| (call, lost())));
-                }
-                Ok(Delivery { replies, confirmed }) => {
-                    answered.extend(calls.into_iter().zip(replies));
-                    fewest = fewest.min(confirmed);
-                }
-                Err(failure) => {
-                    answered.extend(calls.into_iter().map(|call| (call, Err(failure.clone()))));
-                }
-            }
-        }
-        match confirmation {
-            Some(Confirmation { replicas, .. }) if fewest < i64::from(replicas) => {
-                self.inner.common.patience.unconfirmed(fewest, replicas);
-            }
-            Some(_) if fewest < i64::MAX => self.inner.common.patience.confirmed(),
-            _ => {}
-        }
-        answered
     }
-
-    /// Groups calls by server, in parcels of limited size. A call whose server is unknown fails.
-    fn sort(&self, pending: Vec<Pending>) -> (Vec<Parcel>, Answered) {
-        let (mut parcels, mut homeless) = (Vec::<Parcel>::new(), Answered::new());
-        for call in pending {
-            let primary = match self.inner.nodes.for_call(call.call.node.as_ref(), call.call.key()) {
-                Ok(primary) => primary,
-                Err(failure) => {
-                    homeless.push((call, Err(failure)));
-                    continue;
-                }
-            };
-            let fits = |parcel: &&mut Parcel| {
-                Arc::ptr_eq(&parcel.primary, &primary) && parcel.bytes.len() < MOST_BYTES
-            };
-            let parcel = match parcels.iter_mut().rev().find(fits) {
-                Some(parcel) => parcel,
-                None => {
-                    parcels.push(Parcel { primary, calls: Vec::new(), bytes: Vec::new() });
-                    parcels.last_mut().expect("it was just put there")
-                }
-            };
-            call.call.command.write_packed_command(&mut parcel.bytes);
-            parcel.calls.push(call);
-        }
-        (parcels, homeless)
-    }
-}
-
-/// Calls that go to one server together.
-struct Parcel {
-    primary: Arc<Primary>,
-    calls: Vec<Pending>,
-    bytes: Vec<u8>,
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::FromRedisValue;
+
 use super::super::{AdmitCounts, BackendError, DiscoveredUrl, Snapshot, WorkerId};
 use super::client::RemoteBackend;
-use super::connection::{Call, Connection, Persistence};
+use super::connection::{Call, Confirmation, Connection, Persistence};
 use super::frontier_process::FrontierProcess;
-use super::home::Home;
 use super::keys::CrawlKeys;
 use super::messages::{Message, encode};
 use super::{RedisCrawl, opening, purge};
@@ -17,6 +18,9 @@ use crate::similarity::HashKey;
 
 /// A crawl that was stopped can be resumed for at least so long.
 const MIN_KEPT: Duration = Duration::from_secs(3600);
+
+/// How long replicas may take to confirm.
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a process that submits seeds waits for the frontier to admit them.
 const ADMIT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -30,7 +34,6 @@ const SEEDS_PER_MESSAGE: usize = 1_000;
 /// A distributed crawl.
 pub struct CrawlControl {
     pub(super) shared: Arc<Shared>,
-    home: Arc<Home>,
 }
 
 /// What the operations on a crawl need.
@@ -40,8 +43,8 @@ pub(super) struct Shared {
     pub(super) keys: CrawlKeys,
     pub(super) settings: BackendConfig,
     pub(super) key: HashKey,
-    /// How many replicas must confirm what no process can repeat.
-    pub(super) replicas: u32,
+    /// What must confirm changes that no process can repeat.
+    pub(super) confirmation: Confirmation,
 }
 
 impl Shared {
@@ -53,7 +56,8 @@ impl Shared {
         replicas: u32,
     ) -> Shared {
         let keys = CrawlKeys::new(&place.crawl);
-        Shared { place, connection, keys, settings, key, replicas }
+        let confirmation = Confirmation { replicas, timeout: CONFIRM_TIMEOUT };
+        Shared { place, connection, keys, settings, key, confirmation }
     }
 }
 
@@ -61,22 +65,17 @@ impl CrawlControl {
     /// Begins a crawl, or joins the one of this name. Then the settings must be the same, except for the number of workers
     /// and larger budgets.
     pub async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<CrawlControl, BackendError> {
-        let home = Arc::new(Home::new()?);
-        let shared = Arc::new(home.run(opening::open(place, settings)).await?);
-        Ok(CrawlControl { shared, home })
+        Ok(CrawlControl { shared: Arc::new(opening::open(place, settings).await?) })
     }
 
     /// Looks at a crawl that exists, to show its status or to stop it.
     pub async fn attach(place: RedisCrawl) -> Result<CrawlControl, BackendError> {
-        let home = Arc::new(Home::new()?);
-        let shared = Arc::new(home.run(opening::attach(place)).await?);
-        Ok(CrawlControl { shared, home })
+        Ok(CrawlControl { shared: Arc::new(opening::attach(place).await?) })
     }
 
     /// Removes everything of a crawl, whatever state it is in, and returns how many keys that were.
     pub async fn purge(place: &RedisCrawl) -> Result<u64, BackendError> {
-        let place = place.clone();
-        Home::new()?.run(async move { purge::purge(&place.connect().await?, &place.crawl).await }).await
+        purge::purge(&place.connect().await?, &place.crawl).await
     }
 
     /// The settings with which the crawl was started. The number of workers is not known.
@@ -86,16 +85,12 @@ impl CrawlControl {
 
     /// Takes over the crawl's frontier. Earlier frontiers can change nothing any more.
     pub async fn take_over(&self) -> Result<FrontierProcess, BackendError> {
-        FrontierProcess::take_over(Arc::clone(&self.shared), Arc::clone(&self.home)).await
+        FrontierProcess::take_over(&self.shared).await
     }
 
     /// The backend of a worker of this number, which joined at a time by Redis's clock.
-    pub async fn join_as_worker(
-        &self,
-        worker: WorkerId,
-        joined_at: u64,
-    ) -> Result<RemoteBackend, BackendError> {
-        RemoteBackend::join(Arc::clone(&self.shared), Arc::clone(&self.home), worker, joined_at).await
+    pub fn join_as_worker(&self, worker: WorkerId, joined_at: u64) -> RemoteBackend {
+        RemoteBackend::join(&self.shared, worker, joined_at)
     }
 
     /// Distinguishes this crawl from all others, also from those of the same name.
@@ -111,10 +106,8 @@ impl CrawlControl {
 
     /// What the server may lose of the crawl, if anything.
     pub async fn durability_warning(&self) -> Result<Option<String>, BackendError> {
-        let shared = Arc::clone(&self.shared);
-        let persistence = self.run(async move { shared.connection.persistence().await }).await?;
         let address = self.shared.connection.address();
-        Ok(match persistence {
+        Ok(match self.shared.connection.persistence().await? {
             Persistence::AppendOnlyFile | Persistence::Unknown => None,
             Persistence::Nothing => Some(format!(
                 "Redis at {address} has neither an append-only file nor snapshots: if Redis stops, the crawl is lost; set \
@@ -127,17 +120,14 @@ impl CrawlControl {
         })
     }
 
-    /// Round trips and commands of this process so far, apart from those of its frontier or worker.
+    /// Round trips and commands so far, with those of a frontier and workers of this crawl in the same process.
     pub fn traffic(&self) -> (u64, u64) {
         self.shared.connection.traffic()
     }
 
     /// Counts and queue lengths, as the frontier has last written them.
     pub async fn snapshot(&self) -> Result<Snapshot, BackendError> {
-        let mut get = Call::plain("GET");
-        get.arg(self.shared.keys.of("status"));
-        let status: Option<Vec<u8>> = self.ask(get).await?;
-        Ok(status.and_then(|status| serde_json::from_slice(&status).ok()).unwrap_or_default())
+        load_snapshot(&self.shared.connection, &self.shared.keys).await
     }
 
     /// Sends seeds to the frontier. Returns how many were new, unless `is_waiting` is false or no frontier admits them in
@@ -150,11 +140,10 @@ impl CrawlControl {
         let mut replies = Vec::new();
         for seeds in seeds.chunks(SEEDS_PER_MESSAGE) {
             let reply = secret() as u64;
-            let mut add = Call::plain("XADD");
-            add.arg(self.shared.keys.messages()).arg("*").arg("m");
-            add.arg(encode(&Message::Seeds(reply, seeds.to_vec())));
+            let message = encode(&Message::Seeds(reply, seeds.to_vec()));
+            let add = Call::new("XADD", self.shared.keys.messages()).arg("*").arg("m").arg(message);
             // If the command is repeated, the seeds are in the seen set already.
-            self.confirmed(add).await?;
+            self.confirmed::<String>(add).await?;
             replies.push(reply);
         }
         let admitted = async {
@@ -174,8 +163,7 @@ impl CrawlControl {
     /// Waits until a frontier has admitted seeds.
     async fn admitted(&self, reply: u64) -> Result<AdmitCounts, BackendError> {
         loop {
-            let mut get = Call::plain("HMGET");
-            get.arg(self.shared.keys.seeds(reply)).arg("new").arg("seen");
+            let get = Call::new("HMGET", self.shared.keys.seeds(reply)).arg("new").arg("seen");
             if let (Some(new), Some(seen)) = self.ask::<(Option<u64>, Option<u64>)>(get).await? {
                 return Ok(AdmitCounts { new, seen });
             }
@@ -190,56 +178,36 @@ impl CrawlControl {
             return Ok(());
         }
         let milliseconds = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX >> 12);
-        self.for_state_keys(|key| {
-            let mut call = Call::plain("PEXPIRE");
-            call.arg(key).arg(milliseconds);
-            call
-        })
-        .await
+        self.for_state_keys(|key| Call::new("PEXPIRE", key).arg(milliseconds)).await
     }
 
     /// Keeps everything of a crawl that continues.
     pub(super) async fn keep(&self) -> Result<(), BackendError> {
-        self.for_state_keys(|key| {
-            let mut call = Call::plain("PERSIST");
-            call.arg(key);
-            call
-        })
-        .await
+        self.for_state_keys(|key| Call::new("PERSIST", key)).await
     }
 
     async fn for_state_keys(&self, call: impl Fn(String) -> Call) -> Result<(), BackendError> {
         let workers = self.snapshot().await?.workers.len();
-        let calls: Vec<Call> = self.shared.keys.state(workers).map(call).collect();
-        let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.connection.all(calls).await.map(drop) }).await
+        let calls = self.shared.keys.state(workers).map(call).collect();
+        self.shared.connection.all::<u8>(calls).await.map(drop)
     }
 
-    pub(super) async fn ask<T: redis::FromRedisValue + Send + 'static>(
-        &self,
-        call: Call,
-    ) -> Result<T, BackendError> {
-        let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.connection.one(call).await }).await
+    pub(super) async fn ask<T: FromRedisValue>(&self, call: Call) -> Result<T, BackendError> {
+        self.shared.connection.one(call).await
     }
 
     /// Runs a command whose effect no process can repeat, and waits until replicas have what it wrote.
-    pub(super) async fn confirmed(&self, call: Call) -> Result<redis::Value, BackendError> {
-        let shared = Arc::clone(&self.shared);
-        let confirm = async move {
-            let confirmed = shared.connection.all_confirmed(vec![call], shared.replicas, CONFIRM_TIMEOUT);
-            Ok(confirmed.await?.pop().unwrap_or_default())
-        };
-        self.run(confirm).await
-    }
-
-    pub(super) async fn run<T: Send + 'static>(
-        &self,
-        future: impl Future<Output = Result<T, BackendError>> + Send + 'static,
-    ) -> Result<T, BackendError> {
-        self.home.run(future).await
+    pub(super) async fn confirmed<T: FromRedisValue>(&self, call: Call) -> Result<T, BackendError> {
+        // Heartbeats do not wait for it.
+        self.shared.connection.beside().confirmed(call, self.shared.confirmation).await
     }
 }
 
-/// How long replicas may take to confirm.
-pub(super) const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
+/// Counts and queue lengths, as the frontier has last written them.
+pub(super) async fn load_snapshot(
+    connection: &Connection,
+    keys: &CrawlKeys,
+) -> Result<Snapshot, BackendError> {
+    let status: Option<Vec<u8>> = connection.one(Call::new("GET", keys.of("status"))).await?;
+    Ok(status.and_then(|status| serde_json::from_slice(&status).ok()).unwrap_or_default())
+}

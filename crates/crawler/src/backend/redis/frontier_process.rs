@@ -4,19 +4,20 @@
 use std::sync::Arc;
 
 use redis::Value;
-use tokio::task::JoinHandle;
+use tokio::task::JoinError;
 
 use super::super::{BackendError, WorkerId};
 use super::committer::{CommitEnd, Committer};
-use super::connection::{Call, Connection};
+use super::connection::Call;
 use super::control::Shared;
-use super::home::Home;
+use super::home::AbortOnDrop;
 use super::messages::Position;
-use super::restore;
+use super::restore::{self, Restored};
 use super::server::FrontierServer;
 use super::storage::RedisStorage;
 use crate::backend::local::LocalBackend;
 use crate::backend::local::state::LocalState;
+use crate::error::StorageErrorKind;
 
 /// Why a frontier process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,30 +32,25 @@ pub enum FrontierEnd {
 pub struct FrontierProcess {
     server: Arc<FrontierServer>,
     committer: Arc<Committer>,
-    reading: Connection,
     applied: Position,
-    home: Arc<Home>,
 }
 
 impl FrontierProcess {
     /// Takes over the frontier of a crawl. Earlier frontiers can change nothing any more.
-    pub(super) async fn take_over(
-        shared: Arc<Shared>,
-        home: Arc<Home>,
-    ) -> Result<FrontierProcess, BackendError> {
-        let at_home = Arc::clone(&home);
+    pub(super) async fn take_over(shared: &Arc<Shared>) -> Result<FrontierProcess, BackendError> {
+        let at_home = Arc::clone(shared);
+        // The clock of the thread is the crawl's.
         let take_over = async move {
-            // Connections of its own: one for reads that wait, and one that does not wait for other operations.
-            let connection = shared.place.connect_beside(&shared.connection).await?;
-            let reading = shared.place.connect_beside(&shared.connection).await?;
-            let restored = restore::take_over(&shared, &connection).await?;
-            let (keys, epoch, replicas) = (shared.keys.clone(), restored.epoch, shared.replicas);
-            let backend = Arc::new(LocalBackend::from_state(restored.state, shared.key));
+            let Shared { connection, keys, confirmation, key, .. } = &*at_home;
+            // A connection of its own, because a batch may wait for replicas.
+            let (connection, keys, confirmation) = (connection.beside(), keys.clone(), *confirmation);
+            let Restored { state, epoch, applied } = restore::take_over(&at_home, &connection).await?;
+            let backend = Arc::new(LocalBackend::from_state(state, *key));
             let server = Arc::new(FrontierServer::new(Arc::clone(&backend), keys.clone()));
-            let committer = Arc::new(Committer { backend, connection, keys, epoch, replicas });
-            Ok(FrontierProcess { server, committer, reading, applied: restored.applied, home: at_home })
+            let committer = Arc::new(Committer { backend, connection, keys, epoch, confirmation });
+            Ok(FrontierProcess { server, committer, applied })
         };
-        home.run(take_over).await
+        joined(shared.connection.spawn(take_over).await)
     }
 
     /// The queues and storages, for the prioritizer.
@@ -65,7 +61,7 @@ impl FrontierProcess {
     /// Serves the workers until another frontier takes over, or an error.
     pub async fn run(&self) -> Result<FrontierEnd, BackendError> {
         let (server, committer) = (Arc::clone(&self.server), Arc::clone(&self.committer));
-        let (reading, applied) = (self.reading.clone(), self.applied);
+        let (reading, applied) = (committer.connection.beside(), self.applied);
         let run = async move {
             tokio::select! {
                 end = committer.run() => Ok(match end? {
@@ -76,25 +72,18 @@ impl FrontierProcess {
             }
         };
         // If nobody waits for it any more, it ends.
-        let mut running = AbortOnDrop(self.home.host(run));
-        match (&mut running.0).await {
-            Ok(ended) => ended,
-            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
-        }
+        let mut running = AbortOnDrop(self.committer.connection.spawn(run));
+        joined((&mut running.0).await)
     }
 
     /// Whether all messages that were sent so far are applied and durable.
     pub async fn is_drained(&self) -> Result<bool, BackendError> {
-        let (connection, keys) = (self.committer.connection.clone(), self.committer.keys.clone());
-        let backend = Arc::clone(self.backend());
-        let last = async move {
-            let mut last = Call::plain("XREVRANGE");
-            last.arg(keys.messages()).arg("+").arg("-").arg("COUNT").arg(1);
-            let last: Vec<(String, Value)> = connection.one(last).await?;
-            let applied = backend.inspect(|state| state.storage.applied);
-            Ok(last.first().and_then(|(id, _)| id.parse().ok()).is_none_or(|id: Position| id <= applied))
-        };
-        Ok(self.home.run(last).await? && self.flush().await.is_ok())
+        let Committer { connection, keys, .. } = &*self.committer;
+        let last = Call::new("XREVRANGE", keys.messages()).arg("+").arg("-").arg("COUNT").arg(1);
+        let last: Vec<(String, Value)> = connection.one(last).await?;
+        let applied = self.backend().inspect(|state| state.storage.applied);
+        let last: Option<Position> = last.first().and_then(|(id, _)| id.parse().ok());
+        Ok(last.is_none_or(|last| last <= applied) && self.flush().await.is_ok())
     }
 
     /// Waits until everything that was applied is durable.
@@ -117,18 +106,12 @@ impl FrontierProcess {
         self.server.set_leasing(is_leasing);
     }
 
-    /// Round trips and commands so far.
-    pub fn traffic(&self) -> (u64, u64) {
-        let (reads, writes) = (self.reading.traffic(), self.committer.connection.traffic());
-        (reads.0 + writes.0, reads.1 + writes.1)
-    }
-
     /// Runs a future on the thread of the frontier, whose clock is the crawl's.
     pub async fn run_on_its_thread<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T, BackendError>> + Send + 'static,
     ) -> Result<T, BackendError> {
-        self.home.run(future).await
+        joined(self.committer.connection.spawn(future).await)
     }
 
     /// Ends the session of a dead worker, and requeues its URLs.
@@ -137,11 +120,10 @@ impl FrontierProcess {
     }
 }
 
-/// A task that ends when this is dropped.
-struct AbortOnDrop<T>(JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+/// The result of a task that was not aborted.
+fn joined<T>(result: Result<Result<T, BackendError>, JoinError>) -> Result<T, BackendError> {
+    result.unwrap_or_else(|failed| match failed.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => Err(BackendError::redis(StorageErrorKind::Io, "the connection to Redis was closed")),
+    })
 }

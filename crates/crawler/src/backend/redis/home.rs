@@ -1,5 +1,4 @@
-//! The thread of the connection to Redis. The connection has a thread of its own, because it outlives the runtimes of its
-//! users.
+//! The thread of the connection to Redis, which outlives the runtimes of its users.
 
 use std::thread;
 
@@ -29,28 +28,24 @@ impl Home {
         Ok(Home { handle, _ends: ends })
     }
 
-    /// Starts a future on the thread.
-    pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        self.handle.spawn(future);
+    pub(super) fn handle(&self) -> Handle {
+        self.handle.clone()
     }
 
-    /// Starts a future on the thread, and returns a handle to it. Operations are cheaper on the thread of the connection.
-    pub(super) fn host<T: Send + 'static>(
+    /// Starts a future on the thread. While it has this `Home`, the thread does not end.
+    pub(super) fn spawn<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
         self.handle.spawn(future)
     }
+}
 
-    /// Runs a future on the thread, and waits for its result.
-    pub(super) async fn run<T: Send + 'static>(
-        &self,
-        future: impl Future<Output = Result<T, BackendError>> + Send + 'static,
-    ) -> Result<T, BackendError> {
-        match self.handle.spawn(future).await {
-            Ok(result) => result,
-            Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
-            Err(_) => Err(BackendError::redis(StorageErrorKind::Io, "the connection to Redis was closed")),
-        }
+/// A task that ends when this is dropped.
+pub(super) struct AbortOnDrop<T>(pub(super) JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }

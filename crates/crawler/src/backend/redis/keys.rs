@@ -67,6 +67,11 @@ impl CrawlKeys {
         format!("{}{name}", self.base)
     }
 
+    /// A key of the members and phases.
+    pub(super) fn of_members(&self, name: &str) -> String {
+        format!("{}{name}", self.members)
+    }
+
     /// The stream that the frontier reads.
     pub(super) fn messages(&self) -> String {
         self.of("urls")

@@ -7,7 +7,6 @@ use super::super::{BackendError, WorkerId};
 use super::RedisCrawl;
 use super::connection::Call;
 use super::control::CrawlControl;
-use super::home::Home;
 use super::keys::CrawlKeys;
 use super::scripts::{self, Lua};
 use crate::error::StorageErrorKind::Damaged;
@@ -122,9 +121,9 @@ impl CrawlControl {
         location: &str,
         dead: Option<&Member>,
     ) -> Result<JoinResult, BackendError> {
-        let mut call = self.member_script(&scripts::JOIN);
-        call.arg(role.map_or_else(String::new, Role::name)).arg(token).arg(location);
-        call.arg(dead.map_or("-", |dead| &dead.token)).arg(dead.map_or(0, |dead| dead.last_heartbeat));
+        let (dead, heartbeat) = dead.map_or(("-", 0), |dead| (&*dead.token, dead.last_heartbeat));
+        let call = self.member_script(&scripts::JOIN).arg(role.map_or_else(String::new, Role::name));
+        let call = call.arg(token).arg(location).arg(dead).arg(heartbeat);
         let (result, role, location, token, last_heartbeat): (String, String, String, String, u64) =
             self.ask(call).await?;
         let role = Role::named(&role).ok_or_else(|| {
@@ -151,8 +150,8 @@ impl CrawlControl {
         token: &str,
         elapsed: Duration,
     ) -> Result<(bool, CrawlState), BackendError> {
-        let mut call = self.member_script(&scripts::HEARTBEAT);
-        call.arg(role.name()).arg(token).arg(elapsed.as_millis() as u64);
+        let call = self.member_script(&scripts::HEARTBEAT);
+        let call = call.arg(role.name()).arg(token).arg(elapsed.as_millis() as u64);
         let (is_member, phase, end, run, version, elapsed, archived): (u8, _, _, _, _, _, _) =
             self.ask(call).await?;
         Ok((is_member == 1, crawl_state((phase, end, run, version, elapsed, archived))))
@@ -176,16 +175,14 @@ impl CrawlControl {
 
     /// Declares a member dead, unless it has sent a heartbeat since. Returns whether it is.
     pub async fn declare_dead(&self, member: &Member) -> Result<bool, BackendError> {
-        let mut call = self.member_script(&scripts::DECLARE_DEAD);
-        call.arg(member.role.name()).arg(&member.token).arg(member.last_heartbeat);
+        let call = self.member_script(&scripts::DECLARE_DEAD);
+        let call = call.arg(member.role.name()).arg(&member.token).arg(member.last_heartbeat);
         Ok(self.ask::<u8>(call).await? == 1)
     }
 
     /// Gives up a role, after the URLs of its process were requeued.
     pub async fn leave(&self, role: Role, token: &str) -> Result<(), BackendError> {
-        let mut call = self.member_script(&scripts::LEAVE);
-        call.arg(role.name()).arg(token);
-        self.ask(call).await
+        self.ask(self.member_script(&scripts::LEAVE).arg(role.name()).arg(token)).await
     }
 
     /// Starts a run of the crawl, with metadata for its processes. It does not end before it is
@@ -234,24 +231,18 @@ impl CrawlControl {
         run: u64,
         metadata: &[u8],
     ) -> Result<CrawlState, BackendError> {
-        let mut call = self.member_script(&scripts::SET_PHASE);
-        call.arg(to).arg(end).arg(run).arg(metadata);
-        let state = self.confirmed(call).await?;
-        Ok(crawl_state(self.shared.connection.read(state)?))
+        let call = self.member_script(&scripts::SET_PHASE).arg(to).arg(end).arg(run).arg(metadata);
+        Ok(crawl_state(self.confirmed(call).await?))
     }
 
     /// Records that the frontier has written its state. If it is missing later, Redis has lost it.
     pub async fn set_begun(&self) -> Result<(), BackendError> {
-        let mut call = self.member_call("HSET", "crawl");
-        call.arg("begun").arg(1);
-        self.ask(call).await
+        self.ask(self.member_call("HSET", "crawl").arg("begun").arg(1)).await
     }
 
     /// Stores the report of a member, by a name.
     pub async fn report(&self, name: &str, report: &str) -> Result<(), BackendError> {
-        let mut call = self.member_call("HSET", "reports");
-        call.arg(name).arg(report);
-        self.ask(call).await
+        self.ask(self.member_call("HSET", "reports").arg(name).arg(report)).await
     }
 
     /// The reports of all members.
@@ -261,9 +252,7 @@ impl CrawlControl {
 
     /// Stores the result of a run, unless another one was started meanwhile.
     pub async fn store_result(&self, run: u64, result: &str) -> Result<(), BackendError> {
-        let mut call = self.member_script(&scripts::STORE_RESULT);
-        call.arg(run).arg(result);
-        self.ask(call).await
+        self.ask(self.member_script(&scripts::STORE_RESULT).arg(run).arg(result)).await
     }
 
     /// The result of a crawl that has ended.
@@ -272,13 +261,11 @@ impl CrawlControl {
     }
 
     fn member_call(&self, command: &str, name: &str) -> Call {
-        let mut call = Call::plain(command);
-        call.arg(format!("{}{name}", self.shared.keys.members));
-        call
+        Call::new(command, self.shared.keys.of_members(name))
     }
 
-    fn member_script(&self, script: &Lua) -> Call {
-        self.shared.connection.script(script, &self.shared.keys.members)
+    fn member_script(&self, script: &'static Lua) -> Call {
+        Call::script(script, &self.shared.keys.members)
     }
 }
 
@@ -304,33 +291,20 @@ impl CrawlInfo {
 
 /// What Redis has about a crawl apart from its settings; `None` if it was never started.
 pub async fn crawl_info(place: &RedisCrawl) -> Result<Option<CrawlInfo>, BackendError> {
-    let home = Home::new()?;
-    let place = place.clone();
-    let look = async move {
-        let connection = place.connect().await?;
-        let base = CrawlKeys::new(&place.crawl).members;
-        let plain = |command: &str, name: &str| {
-            let mut call = Call::plain(command);
-            call.arg(format!("{base}{name}"));
-            call
-        };
-        let mut state = plain("HMGET", "crawl");
-        state.arg(&["metadata", "phase", "end", "run", "version", "elapsed", "archived"]);
-        let calls = vec![state, plain("EXISTS", "result"), plain("HLEN", "members")];
-        let mut replies = connection.all(calls).await?.into_iter();
-        let mut next = || replies.next().unwrap_or_default();
-        type Number = Option<u64>;
-        type State = (Option<Vec<u8>>, Option<String>, Option<String>, Number, Number, Number, Option<u8>);
-        let (metadata, phase, end, run, version, elapsed, archived): State = connection.read(next())?;
-        let (has_result, members) = (connection.read::<u8>(next())? == 1, connection.read(next())?);
-        let Some(metadata) = metadata else { return Ok(None) };
-        let number = |number: Number| number.unwrap_or(0);
-        let (phase, end) = (phase.unwrap_or_default(), end.unwrap_or_default());
-        let state =
-            crawl_state((phase, end, number(run), number(version), number(elapsed), archived.unwrap_or(0)));
-        Ok(Some(CrawlInfo { metadata, state, has_result, members }))
-    };
-    home.run(look).await
+    let (connection, keys) = (place.connect().await?, CrawlKeys::new(&place.crawl));
+    let fields = ["metadata", "phase", "end", "run", "version", "elapsed", "archived"];
+    type Number = Option<u64>;
+    type Fields = (Option<Vec<u8>>, Option<String>, Option<String>, Number, Number, Number, Option<u8>);
+    let (metadata, phase, end, run, version, elapsed, archived): Fields =
+        connection.one(Call::new("HMGET", keys.of_members("crawl")).arg(&fields)).await?;
+    let Some(metadata) = metadata else { return Ok(None) };
+    let has_result = connection.one::<u8>(Call::new("EXISTS", keys.of_members("result"))).await? == 1;
+    let members = connection.one(Call::new("HLEN", keys.of_members("members"))).await?;
+    let number = |number: Number| number.unwrap_or(0);
+    let (phase, end) = (phase.unwrap_or_default(), end.unwrap_or_default());
+    let state =
+        crawl_state((phase, end, number(run), number(version), number(elapsed), archived.unwrap_or(0)));
+    Ok(Some(CrawlInfo { metadata, state, has_result, members }))
 }
 
 fn crawl_state((phase, end, run, version, elapsed, archived): StateReply) -> CrawlState {

@@ -35,14 +35,14 @@ pub(super) async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<S
     let mut ours = described(&settings);
     ours.insert("--delay in milliseconds", milliseconds(place.delay).to_string());
     ours.insert(SECRET, format!("{:032x}", secret()));
-    let mut begin = connection.script(&scripts::BEGIN, &CrawlKeys::new(crawl).settings);
-    for (name, value) in &ours {
+    let begin = Call::script(&scripts::BEGIN, &CrawlKeys::new(crawl).settings);
+    let begin = ours.iter().fold(begin, |begin, (name, value)| {
         begin.arg(*name).arg(value).arg(match *name {
             SECRET => "first",
             name if BUDGETS.contains(&name) => "budget",
             _ => "fixed",
-        });
-    }
+        })
+    });
     let theirs: BTreeMap<String, String> = connection.one(begin).await?;
     agree(crawl, connection.address(), &ours, &theirs)?;
     let key = hash_key(&connection, crawl, &theirs)?;
@@ -57,8 +57,7 @@ pub(super) async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<S
 pub(super) async fn attach(place: RedisCrawl) -> Result<Shared, BackendError> {
     let connection = place.connect().await?;
     let crawl = &place.crawl;
-    let mut read = Call::plain("HGETALL");
-    read.arg(format!("{}settings", CrawlKeys::new(crawl).settings));
+    let read = Call::new("HGETALL", format!("{}settings", CrawlKeys::new(crawl).settings));
     let theirs: BTreeMap<String, String> = connection.one(read).await?;
     if theirs.is_empty() {
         return Err(BackendError::redis(NotFound, no_such_crawl_at(crawl, connection.address())));

@@ -11,7 +11,7 @@ use super::super::{BackendError, Snapshot};
 use super::RedisCrawl;
 use super::client::load_body;
 use super::connection::Call;
-use super::control::CrawlControl;
+use super::control::{CrawlControl, Shared};
 use super::records::CompletedRecord;
 use super::restore::Rows;
 use crate::backend::local::BackendConfig;
@@ -57,39 +57,33 @@ impl RedisStateReader {
 
     /// A stored page.
     pub async fn content(&self, url: &Url) -> Result<Option<Vec<u8>>, BackendError> {
-        let shared = std::sync::Arc::clone(&self.control.shared);
-        let id = shared.key.url_id(&admitted_form(url));
-        self.control.run(async move { load_body(&shared.connection, &shared.keys, id).await }).await
+        let Shared { connection, keys, key, .. } = &*self.control.shared;
+        load_body(connection, keys, key.url_id(&admitted_form(url))).await
     }
 
     /// The outcome of a URL and how it was discovered; `None` if it was never admitted. Reads the records of all URLs: an
     /// index would take more memory than the records.
     pub async fn why(&self, url: &Url) -> Result<Option<UrlHistory>, BackendError> {
-        let shared = std::sync::Arc::clone(&self.control.shared);
+        let Shared { connection, keys, key, .. } = &*self.control.shared;
         let url = admitted_form(url);
-        let read = async move {
-            let id = shared.key.url_id(&url);
-            let known =
-                known_urls(&Rows { connection: &shared.connection, keys: &shared.keys }, shared.key).await?;
-            let Some(KnownUrl { depth, by_redirect, from, status }) = known.get(&id).cloned() else {
-                return Ok(None);
-            };
-            let mut found_on = Vec::new();
-            let (mut visited, mut next) = (HashSet::from([id]), from);
-            while visited.insert(next)
-                && found_on.len() < MAX_PATH
-                && let Some(page) = known.get(&next)
-            {
-                let mut get = Call::plain("HGET");
-                get.arg(shared.keys.of("pages")).arg(next.to_le_bytes().to_vec());
-                let row: Option<Vec<u8>> = shared.connection.one(get).await?;
-                let url = row.and_then(|row| Some(PageRow::from_bytes(&row)?.url));
-                found_on.push(url.unwrap_or_else(|| NOT_STORED.to_owned()));
-                next = page.from;
-            }
-            Ok(Some(UrlHistory { url, depth, found_on, by_redirect, status }))
+        let id = key.url_id(&url);
+        let known = known_urls(&Rows { connection, keys }, *key).await?;
+        let Some(KnownUrl { depth, by_redirect, from, status }) = known.get(&id).cloned() else {
+            return Ok(None);
         };
-        self.control.run(read).await
+        let mut found_on = Vec::new();
+        let (mut visited, mut next) = (HashSet::from([id]), from);
+        while visited.insert(next)
+            && found_on.len() < MAX_PATH
+            && let Some(page) = known.get(&next)
+        {
+            let get = Call::new("HGET", keys.of("pages")).arg(next.to_le_bytes().to_vec());
+            let row: Option<Vec<u8>> = connection.one(get).await?;
+            let url = row.and_then(|row| Some(PageRow::from_bytes(&row)?.url));
+            found_on.push(url.unwrap_or_else(|| NOT_STORED.to_owned()));
+            next = page.from;
+        }
+        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, status }))
     }
 }
 

@@ -11,7 +11,7 @@ use super::super::durable::records::{HostRow, PageRow, TaskRow};
 use super::super::durable::restore_host;
 use super::super::{BackendError, TaskId, WorkerId};
 use super::connection::{Call, Connection};
-use super::control::{CONFIRM_TIMEOUT, Shared};
+use super::control::Shared;
 use super::keys::CrawlKeys;
 use super::messages::{Position, decode};
 use super::records::{CompletedRecord, LeaseRow};
@@ -51,22 +51,18 @@ pub(super) struct Rows<'a> {
 
 /// Takes over from the previous frontier, which can write nothing more, and reads the state back.
 pub(super) async fn take_over(shared: &Shared, connection: &Connection) -> Result<Restored, BackendError> {
-    let Shared { place, keys, settings, key, replicas, .. } = shared;
+    let Shared { place, keys, settings, key, confirmation, .. } = shared;
     let (key, default_delay) = (*key, place.delay);
     let hosts = HostLimits { workers_share_throttle: false, ..settings.hosts.clone() };
     let config = BackendConfig { workers: 0, hosts, ..settings.clone() };
     let rows = Rows { connection, keys };
-    let mut begun = Call::plain("HGET");
-    begun.arg(format!("{}crawl", keys.members)).arg("begun");
+    let begun = Call::new("HGET", keys.of_members("crawl")).arg("begun");
     let is_begun = connection.one::<Option<u8>>(begun).await? == Some(1);
     // Nothing is written to a Redis that has lost the crawl.
     if is_begun && rows.get::<Option<Vec<u8>>>("checkpoint").await?.is_none() {
         return Err(rows.damaged());
     }
-    let mut next_epoch = Call::plain("INCR");
-    next_epoch.arg(keys.of("epoch"));
-    let epoch = connection.all_confirmed(vec![next_epoch], *replicas, CONFIRM_TIMEOUT).await?.pop();
-    let epoch: u64 = connection.read(epoch.unwrap_or_default())?;
+    let epoch: u64 = connection.confirmed(Call::new("INCR", keys.of("epoch")), *confirmation).await?;
     let batch: Option<u64> = rows.get("batch").await?;
     let checkpoint = match rows.get::<Option<Vec<u8>>>("checkpoint").await? {
         Some(bytes) => Checkpoint::from_bytes(&bytes).ok_or_else(|| rows.damaged())?,
@@ -131,9 +127,7 @@ impl Rows<'_> {
     }
 
     async fn get<T: FromRedisValue>(&self, name: &str) -> Result<T, BackendError> {
-        let mut get = Call::plain("GET");
-        get.arg(self.keys.of(name));
-        self.connection.one(get).await
+        self.connection.one(Call::new("GET", self.keys.of(name))).await
     }
 
     /// Calls `row` with all fields and values of a hash, each at least once.
@@ -144,8 +138,7 @@ impl Rows<'_> {
     ) -> Result<(), BackendError> {
         let mut cursor = 0u64;
         loop {
-            let mut scan = Call::plain("HSCAN");
-            scan.arg(self.keys.of(name)).arg(cursor).arg("COUNT").arg(ROWS);
+            let scan = Call::new("HSCAN", self.keys.of(name)).arg(cursor).arg("COUNT").arg(ROWS);
             type Row = (Vec<u8>, Vec<u8>);
             let (next, rows): (u64, Vec<Row>) = self.connection.one(scan).await?;
             for (field, value) in rows {
@@ -162,8 +155,7 @@ impl Rows<'_> {
     pub(super) async fn completed(&self, mut apply: impl FnMut(CompletedRecord)) -> Result<(), BackendError> {
         let mut first = 0;
         loop {
-            let mut range = Call::plain("LRANGE");
-            range.arg(self.keys.of("completed")).arg(first).arg(first + BATCHES - 1);
+            let range = Call::new("LRANGE", self.keys.of("completed")).arg(first).arg(first + BATCHES - 1);
             let batches: Vec<Vec<u8>> = self.connection.one(range).await?;
             for record in batches.iter().flat_map(|batch| CompletedRecord::all(batch)) {
                 apply(record.ok_or_else(|| self.damaged())?);

@@ -16,11 +16,6 @@ macro_rules! scripts {
             let text = concat!($($part),+);
             Lua { text, script: Script::new(text) }
         });)*
-
-        /// All of them.
-        pub(super) fn all() -> impl Iterator<Item = &'static Lua> {
-            [$(&*$name),*].into_iter()
-        }
     };
 }
 

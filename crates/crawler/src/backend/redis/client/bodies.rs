@@ -27,8 +27,7 @@ const COMPRESSED: u8 = 1;
 impl RemoteBackend {
     /// Loads a stored body.
     pub(super) async fn body(&self, id: u64) -> Result<Option<Vec<u8>>, BackendError> {
-        let shared = Arc::clone(&self.shared);
-        self.run(async move { load_body(&shared.connection, &shared.keys, id).await }).await
+        load_body(&self.shared.connection, &self.shared.keys, id).await
     }
 
     /// Loads the body of a page that is stored. The worker that stores it may not have done so yet.
@@ -46,11 +45,9 @@ impl RemoteBackend {
 
     pub(super) async fn store_body(&self, id: u64, body: &Body) -> Result<(), BackendError> {
         let kind = if matches!(body, Body::Compressed(_)) { COMPRESSED } else { PLAIN };
-        let mut set = Call::plain("SET");
-        set.arg(self.shared.keys.body(id)).arg([&[kind], body.bytes()].concat());
-        set.arg("PX").arg(u64::try_from(self.config.ttl.as_millis()).unwrap_or(u64::MAX));
-        let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.connection.all(vec![set]).await.map(drop) }).await
+        let set = Call::new("SET", self.shared.keys.body(id)).arg([&[kind], body.bytes()].concat());
+        let ttl = u64::try_from(self.config.ttl.as_millis()).unwrap_or(u64::MAX);
+        self.shared.connection.one(set.arg("PX").arg(ttl)).await
     }
 
     /// Compares a page with border cases, up to the first near-duplicate. Adds the verdicts.
@@ -100,9 +97,7 @@ pub(in super::super) async fn load_body(
     keys: &CrawlKeys,
     id: u64,
 ) -> Result<Option<Vec<u8>>, BackendError> {
-    let mut get = Call::plain("GET");
-    get.arg(keys.body(id));
-    let body: Option<Vec<u8>> = connection.one(get).await?;
+    let body: Option<Vec<u8>> = connection.one(Call::new("GET", keys.body(id))).await?;
     let body = match body.as_deref().and_then(<[u8]>::split_first) {
         Some((&PLAIN, bytes)) => Body::Plain(bytes.into()),
         Some((&COMPRESSED, bytes)) => Body::Compressed(bytes.into()),

@@ -1,27 +1,30 @@
-//! What can go wrong with Redis, whether it may pass, and what it is in words.
+//! Why a command has no reply, whether that may pass, and the error with its remedy.
 
 use std::fmt;
+
+use redis::{ErrorKind, RedisError};
 
 use super::super::super::BackendError;
 use crate::error::{StorageError, StorageErrorKind};
 
-/// Why there is no answer.
+/// Why a command has no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// There is no connection, or none any more: what was asked was done or not, nobody knows.
-    Cut(String),
-    /// The answer is an error: nothing was done.
-    Refused {
-        /// Its first word, by which errors are told apart.
+    /// There is no connection, or it was lost: it is unknown whether the command ran.
+    Disconnected(String),
+    /// The reply is an error: the command did not run.
+    Rejected {
+        /// The first word of the error.
         code: String,
+        /// The whole error.
         text: String,
     },
-    /// Who is there is not whom we want to talk to.
-    Foreign(String),
+    /// The other side is not Redis, or is not trusted.
+    NotRedis(String),
 }
 
-/// Errors that pass by themselves, or when somebody looks after the server.
-const PASSING: [&str; 13] = [
+/// Errors that pass by themselves, or when an operator repairs the server.
+const TEMPORARY: [&str; 12] = [
     // A read that waited was interrupted: the server became a replica.
     "UNBLOCKED",
     "LOADING",
@@ -30,93 +33,109 @@ const PASSING: [&str; 13] = [
     "CLUSTERDOWN",
     "TRYAGAIN",
     "MOVED",
-    // A slot on its way to another node. Our scripts find keys that they were not told of, and some of those may be
-    // there already: so nothing is asked of it until it has arrived.
+    // The slot is being moved to another node. A part of the keys of a script may be there already, so the command waits until
+    // all are.
     "ASK",
     "BUSY",
     "OOM",
     "MISCONF",
     "NOREPLICAS",
-    "NOSCRIPT",
 ];
 
-/// Why there is no answer of somebody who is there.
-const MUTE: [&str; 3] = ["no answer", "connection closed", "connection reset"];
+impl From<RedisError> for Failure {
+    fn from(error: RedisError) -> Failure {
+        let detail = error.detail().unwrap_or_default();
+        let is_unreadable = error.kind() == ErrorKind::Parse;
+        match error.code() {
+            Some(code) => Failure::rejected(code, detail),
+            None if error.is_connection_dropped() || is_unreadable && detail.contains("end of input") => {
+                Failure::Disconnected("connection closed".into())
+            }
+            None if is_unreadable => Failure::NotRedis("its reply is not in the protocol of Redis".into()),
+            None => Failure::Disconnected(error.to_string()),
+        }
+    }
+}
 
 impl Failure {
-    /// The error that a server answered with, without its dash.
-    pub(super) fn answered(line: &str) -> Failure {
-        // A server that does not know AUTH, or calls it otherwise, repeats the password.
-        let line = line.split(", with args beginning with").next().unwrap_or_default();
-        let first = line.split(' ').next().unwrap_or_default();
-        let is_code =
-            first.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_') && !first.is_empty();
-        let code = if is_code { first } else { "ERR" };
-        Failure::Refused { code: code.to_owned(), text: line.to_owned() }
+    pub(super) fn rejected(code: &str, details: &str) -> Failure {
+        // A server that does not know AUTH repeats the password.
+        let details = details.split(", with args beginning with").next().unwrap_or_default();
+        Failure::Rejected { code: code.to_owned(), text: format!("{code} {details}").trim_end().to_owned() }
     }
 
+    /// Whether it is the error with this code.
     pub(super) fn is(&self, wanted: &str) -> bool {
-        matches!(self, Failure::Refused { code, .. } if code == wanted)
+        matches!(self, Failure::Rejected { code, .. } if code == wanted)
     }
 
-    /// Whether who was asked to wait for its replicas has become one itself.
-    pub(super) fn is_of_a_replica(&self) -> bool {
-        matches!(self, Failure::Refused { code, text }
+    /// Whether the command may succeed later.
+    pub(super) fn is_temporary(&self) -> bool {
+        match self {
+            Failure::Disconnected(_) => true,
+            Failure::Rejected { code, text } => {
+                TEMPORARY.contains(&code.as_str()) || text.contains("max number of clients")
+            }
+            Failure::NotRedis(_) => false,
+        }
+    }
+
+    /// Whether the next attempt needs a new connection. The name of a server that became a replica may lead to another one.
+    pub(super) fn ends_connection(&self) -> bool {
+        !matches!(self, Failure::Rejected { .. }) || self.is("READONLY")
+    }
+
+    /// Whether a server that should wait for its replicas has become one.
+    pub(super) fn is_of_new_replica(&self) -> bool {
+        matches!(self, Failure::Rejected { code, text }
             if code == "UNBLOCKED" || code == "READONLY" || text.contains("WAIT cannot be used with replica"))
     }
 
-    /// Whether it may well go otherwise in a moment.
-    pub(super) fn passes(&self) -> bool {
+    /// The same failure, with the server that it is about.
+    pub(super) fn of(self, server: &impl fmt::Display) -> Failure {
         match self {
-            Failure::Cut(_) => true,
-            Failure::Refused { code, text } => {
-                PASSING.contains(&code.as_str()) || text.contains("max number of clients")
-            }
-            Failure::Foreign(_) => false,
+            Failure::Disconnected(cause) => Failure::Disconnected(format!("{server}: {cause}")),
+            Failure::Rejected { code, text } => Failure::Rejected { code, text: format!("{server}: {text}") },
+            Failure::NotRedis(cause) => Failure::NotRedis(format!("{server}: {cause}")),
         }
     }
 
-    /// The same, with the node that it is about.
-    pub(super) fn of(self, node: &impl fmt::Display) -> Failure {
-        match self {
-            Failure::Cut(why) => Failure::Cut(format!("{node}: {why}")),
-            Failure::Refused { code, text } => Failure::Refused { code, text: format!("{node}: {text}") },
-            Failure::Foreign(why) => Failure::Foreign(format!("{node}: {why}")),
-        }
-    }
-
-    /// What went wrong, where, and what helps.
-    pub(super) fn trouble(&self, address: &impl fmt::Display) -> BackendError {
-        let code = match self {
-            Failure::Refused { code, .. } => code.as_str(),
-            _ => "",
+    /// The error, with cause and remedy.
+    pub(super) fn error(&self, address: &str) -> BackendError {
+        let (code, text) = match self {
+            Failure::Rejected { code, text } => (code.as_str(), text.as_str()),
+            Failure::Disconnected(text) | Failure::NotRedis(text) => ("", text.as_str()),
+        };
+        let unsupported = |what: &str| {
+            BackendError::redis(StorageErrorKind::Unsupported, format!("Redis at {address} {what}"))
         };
         let (what, remedy) = match (self, code) {
-            // Who expects TLS, or does not, mostly says nothing or hangs up.
-            (Failure::Cut(why), _) if MUTE.iter().any(|mute| why.contains(mute)) => (
-                format!("cannot reach Redis at {address}"),
-                "is it running, can it be reached from here, and does it want TLS (rediss://) or not (redis://)?",
-            ),
-            (Failure::Cut(_), _) => (
+            // A server that expects TLS, or does not, mostly closes the connection or waits.
+            (Failure::Disconnected(_), _)
+                if text.contains("no answer")
+                    || text.contains("connection closed")
+                    || text.contains("reset") =>
+            {
+                (
+                    format!("cannot reach Redis at {address}"),
+                    "is it running, can it be reached from here, and does it want TLS (rediss://) or not (redis://)?",
+                )
+            }
+            (Failure::Disconnected(_), _) => (
                 format!("cannot reach Redis at {address}"),
                 "is it running, and can it be reached from here?",
             ),
-            (Failure::Foreign(_), _) => (
+            (Failure::NotRedis(_), _) => (
                 format!("cannot talk to Redis at {address}"),
                 "is it Redis, does it want TLS (rediss://) or not (redis://), and is its certificate trusted?",
             ),
-            (_, "NOAUTH" | "WRONGPASS" | "NOPERM" | "DENIED") => return refusal(address, self),
-            (Failure::Refused { text, .. }, _) if text.contains("ERR AUTH") => return refusal(address, self),
-            (Failure::Refused { text, .. }, _) if text.contains("SELECT is not allowed in cluster mode") => {
-                let message = format!(
-                    "Redis at {address} is a cluster, which has no databases; give the address without one"
-                );
-                return BackendError::redis(StorageErrorKind::Unsupported, message);
+            (_, "NOAUTH" | "WRONGPASS" | "NOPERM" | "DENIED") => return self.denied(address),
+            _ if text.contains("ERR AUTH") => return self.denied(address),
+            _ if text.contains("SELECT is not allowed in cluster mode") => {
+                return unsupported("is a cluster, which has no databases; give the address without one");
             }
-            (Failure::Refused { text, .. }, _) if text.contains("DB index is out of range") => {
-                let message =
-                    format!("Redis at {address} has no such database; give one that it has, like 0");
-                return BackendError::redis(StorageErrorKind::Unsupported, message);
+            _ if text.contains("DB index is out of range") => {
+                return unsupported("has no such database; give one that it has, like 0");
             }
             (_, "OOM") => (
                 format!("the memory of Redis at {address} is full"),
@@ -131,21 +150,17 @@ impl Failure {
         };
         BackendError::Redis(StorageError::with_source(StorageErrorKind::Io, what, self.clone(), remedy))
     }
-}
 
-fn refusal(address: &impl fmt::Display, failure: &Failure) -> BackendError {
-    // Redis answers in sentences; the first one says what is wrong.
-    let cause = failure.to_string();
-    let cause = cause.split(". ").next().unwrap_or_default().trim_end_matches('.');
-    let what = format!("Redis at {address} refuses");
-    let remedy = "give a user name and password that may use scripts and the keys of the crawl: \
-                  redis://user:password@host:port/";
-    BackendError::Redis(StorageError::with_source(
-        StorageErrorKind::Io,
-        what,
-        Failure::answered(cause),
-        remedy,
-    ))
+    fn denied(&self, address: &str) -> BackendError {
+        // The first sentence of the error has the cause.
+        let text = self.to_string();
+        let cause = text.split(". ").next().unwrap_or_default().trim_end_matches('.').to_owned();
+        let what = format!("Redis at {address} refuses");
+        let remedy = "give a user name and password that may use scripts and the keys of the crawl: \
+                      redis://user:password@host:port/";
+        let cause = Failure::Disconnected(cause);
+        BackendError::Redis(StorageError::with_source(StorageErrorKind::Io, what, cause, remedy))
+    }
 }
 
 impl std::error::Error for Failure {}
@@ -153,8 +168,9 @@ impl std::error::Error for Failure {}
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Cut(why) | Failure::Foreign(why) => f.write_str(why),
-            Failure::Refused { text, .. } => f.write_str(text),
+            Failure::Disconnected(text) | Failure::NotRedis(text) | Failure::Rejected { text, .. } => {
+                f.write_str(text)
+            }
         }
     }
 }
@@ -164,29 +180,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_is_not_repeated_because_it_may_be_the_password() {
-        let line = "ERR unknown command 'AUTH', with args beginning with: 'me' 'secret' ";
-        let message = format!("{:#}", Failure::answered(line).trouble(&"redis://h"));
+    fn error_does_not_repeat_arguments_because_one_may_be_the_password() {
+        let failure =
+            Failure::rejected("ERR", "unknown command 'AUTH', with args beginning with: 'me' 'secret' ");
+        let message = format!("{:#}", failure.error("redis://h"));
         assert!(message.contains("unknown command 'AUTH'") && !message.contains("secret"), "{message}");
     }
 
     #[test]
-    fn who_became_a_replica_while_it_waited_for_its_own_says_so() {
-        let lines = [
-            "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
-            "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \
-             configured to be writable",
-        ];
-        assert!(lines.iter().all(|line| Failure::answered(line).is_of_a_replica()));
-        assert!(!Failure::answered("NOPERM this user has no permissions to run WAIT").is_of_a_replica());
+    fn server_that_became_a_replica_while_it_waited_for_its_own_is_recognised() {
+        let unblocked = "force unblock from blocking operation, instance state changed (master -> replica?)";
+        let wait = "WAIT cannot be used with replica instances. Please also note that since Redis 4.0 …";
+        assert!(Failure::rejected("UNBLOCKED", unblocked).is_of_new_replica());
+        assert!(Failure::rejected("ERR", wait).is_of_new_replica());
+        assert!(!Failure::rejected("NOPERM", "this user has no permissions to run WAIT").is_of_new_replica());
     }
 
     #[test]
-    fn errors_are_told_apart_by_their_first_word() {
-        assert!(Failure::answered("OOM command not allowed when used memory > 'maxmemory'.").passes());
-        assert!(Failure::answered("ERR max number of clients reached").passes());
-        assert!(!Failure::answered("ERR user_script:1: attempt to index a nil value").passes());
-        assert!(!Failure::answered("WRONGTYPE Operation against a key").passes());
-        assert!(!Failure::answered("NOPERM this user has no permissions").passes());
+    fn temporary_errors_are_known_by_their_code() {
+        let temporary = |code: &str, details: &str| Failure::rejected(code, details).is_temporary();
+        assert!(temporary("OOM", "command not allowed when used memory > 'maxmemory'."));
+        assert!(temporary("ERR", "max number of clients reached"));
+        assert!(!temporary("ERR", "user_script:1: attempt to index a nil value"));
+        assert!(!temporary("WRONGTYPE", "Operation against a key"));
+        assert!(!temporary("NOPERM", "this user has no permissions"));
     }
 }

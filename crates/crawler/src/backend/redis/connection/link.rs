@@ -1,294 +1,247 @@
-//! The way to one server, for all who want something of it at the same moment: while one batch is under way the next
-//! gathers, so that the more is going on the less each command costs.
+//! The link to one server: connects to it on demand, sends commands, and waits for the replies for a limited time.
 
-use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redis::{Cmd, Value, cmd};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::yield_now;
-use tokio::time::{Instant, sleep, timeout};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, Value, cmd};
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsConnector;
 
-use super::super::address::Node;
-use super::super::scripts::{self, Lua};
+use super::super::address::{Address, Node};
+use super::super::home::AbortOnDrop;
 use super::failure::Failure;
-use super::patience::{Patience, longer};
-use super::reply::Reply;
-use super::wire::{Access, Wire};
+use super::{Call, Confirmation, Shared};
+use crate::fetch::http::connect::{describe_io_error, tls_client_config};
 
-/// A batch is not made larger than this, so that nobody waits long for what others want.
-pub(super) const MOST_BYTES: usize = 1 << 20;
+/// How long a connection and a reply may take: much longer than usual, so that only an outage takes longer. After a timeout
+/// they may take twice as long, because the server may be slow. Not longer: what was sent while the network was down may
+/// never arrive, while a new connection gets replies at once.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a connection, and an answer, may take: far longer than any does, so that only an outage does.
-const CONNECT: Duration = Duration::from_secs(2);
-const RESPONSE: Duration = Duration::from_secs(5);
+/// The name under which servers list their connections.
+const CLIENT_NAME: &str = "crawler";
 
-/// How long they may take at most from a server that has become slow. Not longer, because what was sent while the
-/// network was gone may arrive late or never, where a new connection would be answered at once.
-const LONGEST: Duration = Duration::from_secs(10);
-
-/// What went over all links.
-#[derive(Default)]
-pub(super) struct Traffic {
-    pub(super) connections: AtomicU64,
-    pub(super) batches: AtomicU64,
-    pub(super) commands: AtomicU64,
+/// How to log in to a server.
+#[derive(Clone)]
+pub(super) struct Login {
+    tls: Option<TlsConnector>,
+    user: Option<String>,
+    password: Option<String>,
+    database: u32,
+    /// Whether a server that is no primary is an error: another server has said that it is one.
+    is_primary: bool,
 }
 
-/// What all links have in common.
-pub(super) struct Common {
-    pub(super) access: Access,
-    pub(super) patience: Arc<Patience>,
-    pub(super) traffic: Traffic,
-    /// Whether who is connected to must be told from a replica: where it was somebody else who said where it is.
-    pub(super) asks_for_role: bool,
+impl Login {
+    pub(super) fn new(address: &Address, extra_roots: &[CertificateDer<'static>]) -> Login {
+        let tls = address.tls.then(|| TlsConnector::from(Arc::new(tls_client_config(extra_roots))));
+        let Address { user, password, database, .. } = address.clone();
+        Login { tls, user, password, database, is_primary: address.primary.is_some() }
+    }
+
+    /// For a Sentinel, which has no databases. Many have no password either.
+    pub(super) fn for_sentinel(&self, with_password: bool) -> Login {
+        let login = Login { database: 0, is_primary: false, ..self.clone() };
+        if with_password { login } else { Login { user: None, password: None, ..login } }
+    }
+
+    /// Connects to a server.
+    pub(super) async fn connect(&self, server: &Node) -> Result<Client, Failure> {
+        let stream = TcpStream::connect((server.host.as_str(), server.port)).await.map_err(disconnected)?;
+        // If this fails, commands take a little longer.
+        let _ = stream.set_nodelay(true);
+        match &self.tls {
+            None => self.log_in(stream).await,
+            Some(tls) => {
+                let name = ServerName::try_from(server.host.clone());
+                let name = name.map_err(|error| Failure::NotRedis(format!("{}: {error}", server.host)))?;
+                self.log_in(tls.connect(name, stream).await.map_err(tls_failure)?).await
+            }
+        }
+    }
+
+    async fn log_in(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<Client, Failure> {
+        // It sends nothing by itself, so that all errors are those of commands.
+        let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let (connection, driver) = MultiplexedConnection::new_with_config(&settings, stream, config).await?;
+        let client = Client { connection, driver: Arc::new(AbortOnDrop(tokio::spawn(driver))) };
+        if let Some(password) = &self.password {
+            client.query(cmd("AUTH").arg(&self.user).arg(password)).await?;
+        }
+        if self.database != 0 {
+            client.query(cmd("SELECT").arg(self.database)).await?;
+        }
+        // A server that forbids this is used all the same.
+        match client.query(cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME)).await {
+            Ok(_) | Err(Failure::Rejected { .. }) => {}
+            Err(failure) => return Err(failure),
+        }
+        if self.is_primary
+            && let Ok(Value::Array(role)) = client.query(&cmd("ROLE")).await
+            && role.first() != Some(&Value::BulkString(b"master".into()))
+        {
+            return Err(Failure::rejected("READONLY", "the server is not the primary any more, or not yet"));
+        }
+        Ok(client)
+    }
 }
 
-/// How many replicas should have what was written, and how long that may take.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Confirmation {
-    pub(super) replicas: u32,
-    pub(super) within: Duration,
+/// A connection of the redis crate.
+#[derive(Clone)]
+pub(super) struct Client {
+    connection: MultiplexedConnection,
+    /// The task that reads and writes. By itself it would wait for replies that never come.
+    driver: Arc<AbortOnDrop<()>>,
 }
 
-/// What somebody wants.
-pub(super) struct Order {
-    pub(super) bytes: Vec<u8>,
-    /// How many commands the bytes are.
-    pub(super) commands: usize,
-    pub(super) confirmation: Option<Confirmation>,
+impl Client {
+    pub(super) async fn query(&self, command: &Cmd) -> Result<Value, Failure> {
+        Ok(command.query_async(&mut self.connection.clone()).await?)
+    }
 }
 
-/// What came of it.
-pub(super) struct Delivery {
-    pub(super) replies: Vec<Reply>,
-    /// How many replicas confirmed, where that was asked for.
-    pub(super) confirmed: i64,
-}
-
-type Answer = oneshot::Sender<Result<Delivery, Failure>>;
-
-/// The way to one server; it closes when this is dropped.
+/// The link to a server.
 pub(super) struct Link {
-    orders: mpsc::UnboundedSender<(Order, Answer)>,
-    is_stale: Arc<AtomicBool>,
+    pub(super) server: Arc<Node>,
+    state: Mutex<State>,
+    /// Whether the last command timed out.
+    is_slow: AtomicBool,
+}
+
+enum State {
+    Closed,
+    Open(Client),
+    Failed(Instant, Failure),
 }
 
 impl Link {
-    pub(super) fn new(node: Node, is_named: bool, common: Arc<Common>) -> Link {
-        let (orders, coming) = mpsc::unbounded_channel();
-        let is_stale = Arc::new(AtomicBool::new(false));
-        let courier = Courier {
-            node,
-            is_named,
-            common,
-            coming,
-            gathered: VecDeque::new(),
-            wire: None,
-            is_stale: Arc::clone(&is_stale),
-            lacks_scripts: false,
-            pause: None,
-            slowness: Slowness(1),
+    pub(super) fn new(server: Arc<Node>) -> Link {
+        Link { server, state: Mutex::new(State::Closed), is_slow: AtomicBool::new(false) }
+    }
+
+    /// Sends a command, and returns its reply.
+    pub(super) async fn send(
+        &self,
+        shared: &Shared,
+        call: &Call,
+        confirmation: Option<Confirmation>,
+    ) -> Result<Value, Failure> {
+        let client = self.client(shared).await?;
+        shared.traffic.commands.fetch_add(1, Ordering::Relaxed);
+        // Every command under way has a clone.
+        if Arc::strong_count(&client.driver) == 2 {
+            shared.traffic.round_trips.fetch_add(1, Ordering::Relaxed);
+        }
+        let sent = self.send_to(&client, shared, call, confirmation).await;
+        if let Err(failure) = &sent
+            && failure.ends_connection()
+        {
+            let mut state = self.state.lock().await;
+            if matches!(&*state, State::Open(current) if Arc::ptr_eq(&current.driver, &client.driver)) {
+                *state = State::Closed;
+            }
+        }
+        sent
+    }
+
+    async fn send_to(
+        &self,
+        client: &Client,
+        shared: &Shared,
+        call: &Call,
+        confirmation: Option<Confirmation>,
+    ) -> Result<Value, Failure> {
+        let reply = match (self.limited(REPLY_TIMEOUT, client.query(&call.command)).await, call.script) {
+            (Err(failure), Some(script)) if failure.is("NOSCRIPT") => {
+                self.limited(REPLY_TIMEOUT, client.query(&call.with_text(script))).await?
+            }
+            (reply, _) => reply?,
         };
-        tokio::spawn(courier.run());
-        Link { orders, is_stale }
-    }
-
-    /// Sends an order on its way.
-    pub(super) fn send(&self, order: Order) -> oneshot::Receiver<Result<Delivery, Failure>> {
-        let (answer, answered) = oneshot::channel();
-        // Who has no courier any more is told so by the answer that never comes.
-        let _ = self.orders.send((order, answer));
-        answered
-    }
-
-    /// Who is connected to is not whom we want any more: its name is looked up again, and may lead to another.
-    pub(super) fn reconnect(&self) {
-        self.is_stale.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Carries orders to the server, batch by batch.
-struct Courier {
-    node: Node,
-    /// Failures name the node: it is one of several.
-    is_named: bool,
-    common: Arc<Common>,
-    coming: mpsc::UnboundedReceiver<(Order, Answer)>,
-    gathered: VecDeque<(Order, Answer)>,
-    wire: Option<Wire>,
-    is_stale: Arc<AtomicBool>,
-    lacks_scripts: bool,
-    /// How long to wait before the next connection; nothing while all is well.
-    pause: Option<Duration>,
-    slowness: Slowness,
-}
-
-impl Courier {
-    async fn run(mut self) {
-        while self.gather().await {
-            let (mut batch, mut answers, mut bytes) = (Vec::new(), Vec::new(), 0);
-            while let Some((order, answer)) = self.gathered.pop_front() {
-                bytes += order.bytes.len();
-                batch.push(order);
-                answers.push(answer);
-                let next = self.gathered.front().map_or(0, |(order, _)| order.bytes.len());
-                if bytes + next > MOST_BYTES {
-                    break;
-                }
+        let Some(Confirmation { replicas, timeout }) = confirmation else { return Ok(reply) };
+        // For Redis, a timeout of 0 is no limit.
+        let timeout = shared.outage.confirm_timeout(timeout).max(Duration::from_millis(1));
+        let mut wait = cmd("WAIT");
+        wait.arg(replicas).arg(timeout.as_millis() as u64);
+        let confirmed = match self.limited(REPLY_TIMEOUT + timeout, client.query(&wait)).await {
+            Ok(Value::Int(confirmed)) => u32::try_from(confirmed).unwrap_or(0),
+            Err(failure) if failure.is_of_new_replica() => {
+                return Err(Failure::Disconnected("it became a replica, and what it wrote is lost".into()));
             }
-            match self.carry(&batch).await {
-                Ok(deliveries) => {
-                    for (answer, delivery) in answers.into_iter().zip(deliveries) {
-                        // Who asked may have gone.
-                        let _ = answer.send(Ok(delivery));
-                    }
-                }
-                Err(failure) => {
-                    let failure = if self.is_named { failure.of(&self.node) } else { failure };
-                    for answer in answers {
-                        let _ = answer.send(Err(failure.clone()));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Waits for orders; tells whether any will come.
-    async fn gather(&mut self) -> bool {
-        if self.gathered.is_empty() {
-            match self.coming.recv().await {
-                Some(order) => self.gathered.push_back(order),
-                None => return false,
-            }
-            // Others who are about to ask go along.
-            yield_now().await;
-        }
-        while let Ok(order) = self.coming.try_recv() {
-            self.gathered.push_back(order);
-        }
-        true
-    }
-
-    /// Carries out a batch in one round trip, over a new connection if need be.
-    async fn carry(&mut self, batch: &[Order]) -> Result<Vec<Delivery>, Failure> {
-        if self.is_stale.swap(false, Ordering::Relaxed) {
-            self.wire = None;
-        }
-        let carried = match self.wire.take() {
-            Some(wire) => self.exchange(wire, batch).await,
-            None => match self.connect().await {
-                Ok(wire) => self.exchange(wire, batch).await,
-                Err(failure) => Err(failure),
-            },
+            Err(Failure::Rejected { .. }) | Ok(_) => 0,
+            Err(failure) => return Err(failure),
         };
-        // The first try after a failure comes at once: it is mostly a connection that was idle for too long.
-        self.pause = carried.is_err().then(|| self.pause.map_or(Duration::ZERO, longer));
-        carried
+        shared.outage.confirmed(confirmed, replicas);
+        Ok(reply)
     }
 
-    async fn connect(&mut self) -> Result<Wire, Failure> {
-        if let Some(pause) = self.pause {
-            sleep(pause).await;
+    /// The connection, which is made if there is none.
+    async fn client(&self, shared: &Shared) -> Result<Client, Failure> {
+        let start = Instant::now();
+        let mut state = self.state.lock().await;
+        match &*state {
+            State::Open(client) => return Ok(client.clone()),
+            // Another command made this attempt while this one waited.
+            State::Failed(at, failure) if *at > start => return Err(failure.clone()),
+            State::Closed | State::Failed(..) => {}
         }
-        let mut wire = self.slowness.wait(CONNECT, Wire::open(&self.node, &self.common.access)).await?;
-        if self.common.asks_for_role {
-            let role = self.slowness.wait(CONNECT, wire.ask(&[cmd("ROLE")])).await?.pop();
-            if let Some(Ok(Value::Array(role))) = role
-                && !matches!(role.first(), Some(Value::BulkString(role)) if role == b"master")
-            {
-                return Err(Failure::answered("READONLY this is not the primary any more, or not yet"));
-            }
-        }
-        self.common.traffic.connections.fetch_add(1, Ordering::Relaxed);
-        Ok(wire)
-    }
-
-    async fn exchange(&mut self, mut wire: Wire, batch: &[Order]) -> Result<Vec<Delivery>, Failure> {
-        if self.lacks_scripts {
-            self.slowness
-                .wait(RESPONSE, wire.ask(&loads(scripts::all())))
-                .await?
-                .into_iter()
-                .collect::<Result<Vec<_>, _>>()?;
-            self.lacks_scripts = false;
-        }
-        let mut bytes = Vec::with_capacity(batch.iter().map(|order| order.bytes.len()).sum::<usize>() + 64);
-        batch.iter().for_each(|order| bytes.extend_from_slice(&order.bytes));
-        let commands: usize = batch.iter().map(|order| order.commands).sum();
-        let wanted = strictest(batch);
-        if let Some(Confirmation { replicas, within }) = wanted {
-            // It speaks for everything that was written over this connection before, so one is enough for all.
-            cmd("WAIT").arg(replicas).arg(within.as_millis() as u64).write_packed_command(&mut bytes);
-        }
-        let traffic = &self.common.traffic;
-        traffic.batches.fetch_add(1, Ordering::Relaxed);
-        traffic.commands.fetch_add(commands as u64, Ordering::Relaxed);
-        let limit = RESPONSE + wanted.map_or(Duration::ZERO, |wanted| wanted.within);
-        let expected = commands + usize::from(wanted.is_some());
-        let mut replies = self.slowness.wait(limit, wire.exchange(&bytes, expected)).await?;
-        let confirmed = match wanted.and_then(|_| replies.pop()) {
-            Some(Ok(Value::Int(confirmed))) => confirmed,
-            Some(Err(failure)) if failure.is_of_a_replica() => {
-                return Err(Failure::Cut("it became a replica, and what it did is lost".into()));
-            }
-            _ => 0,
+        let (login, server) = (shared.servers.login.clone(), Arc::clone(&self.server));
+        // The thread outlives the caller's runtime.
+        let connecting = shared.home.spawn(async move { login.connect(&server).await });
+        let closed = |_| Err(Failure::Disconnected("connection closed".into()));
+        let connected =
+            self.limited(CONNECT_TIMEOUT, async { connecting.await.unwrap_or_else(closed) }).await;
+        *state = match &connected {
+            Ok(client) => State::Open(client.clone()),
+            Err(failure) => State::Failed(Instant::now(), failure.clone()),
         };
-        self.lacks_scripts =
-            replies.iter().any(|reply| reply.as_ref().is_err_and(|failure| failure.is("NOSCRIPT")));
-        self.wire = Some(wire);
-        let mut replies = replies.into_iter();
-        let deliver =
-            |order: &Order| Delivery { replies: replies.by_ref().take(order.commands).collect(), confirmed };
-        Ok(batch.iter().map(deliver).collect())
+        if connected.is_ok() {
+            shared.traffic.connections.fetch_add(1, Ordering::Relaxed);
+        }
+        connected
     }
-}
 
-/// How slow a server has become: it is asked in vain if nobody waits for its answers.
-struct Slowness(u32);
-
-impl Slowness {
-    const MOST: u32 = 8;
-
-    /// Waits for something, and the longer the slower it has been lately.
-    async fn wait<T>(
-        &mut self,
+    /// Waits for a server for a limited time.
+    async fn limited<T>(
+        &self,
         limit: Duration,
-        what: impl Future<Output = Result<T, Failure>>,
+        reply: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let limit = (limit * self.0).min(LONGEST.max(limit));
-        let begun = Instant::now();
-        match timeout(limit, what).await {
-            Ok(done) => {
-                if begun.elapsed() < limit / 4 {
-                    self.0 = (self.0 / 2).max(1);
+        let limit = if self.is_slow.load(Ordering::Relaxed) { 2 * limit } else { limit };
+        let start = Instant::now();
+        match timeout(limit, reply).await {
+            Ok(reply) => {
+                if start.elapsed() < limit / 4 {
+                    self.is_slow.store(false, Ordering::Relaxed);
                 }
-                done
+                reply
             }
             Err(_) => {
-                self.0 = (self.0 * 2).min(Slowness::MOST);
-                Err(Failure::Cut(format!("no answer within {} s", limit.as_secs())))
+                self.is_slow.store(true, Ordering::Relaxed);
+                Err(Failure::Disconnected(format!("no answer within {} s", limit.as_secs())))
             }
         }
     }
 }
 
-fn strictest(batch: &[Order]) -> Option<Confirmation> {
-    let all = batch.iter().filter_map(|order| order.confirmation);
-    all.reduce(|one, other| Confirmation {
-        replicas: one.replicas.max(other.replicas),
-        within: one.within.max(other.within),
-    })
+fn disconnected(error: io::Error) -> Failure {
+    Failure::Disconnected(describe_io_error(&error))
 }
 
-/// What teaches a server scripts of ours.
-pub(super) fn loads(scripts: impl Iterator<Item = &'static Lua>) -> Vec<Cmd> {
-    let load = |lua: &Lua| {
-        let mut load = cmd("SCRIPT");
-        load.arg("LOAD").arg(lua.text);
-        load
-    };
-    scripts.map(load).collect()
+fn tls_failure(error: io::Error) -> Failure {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(cause) => Failure::NotRedis(cause.to_string()),
+        None => disconnected(error),
+    }
 }

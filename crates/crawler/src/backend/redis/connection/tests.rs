@@ -44,7 +44,7 @@ impl Notices {
 /// Waits until a command of the connection has failed and is retried.
 async fn wait_until_waiting(connection: &Connection) {
     for _ in 0..3_000 {
-        if connection.in_trouble_since().is_some() {
+        if connection.shared.outage.start().is_some() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -65,10 +65,6 @@ async fn open_error(url: &str, options: RedisConnectOptions) -> String {
 
 /// A command, as words separated by spaces.
 fn call(words: &str) -> Call {
-    let mut words = words.split(' ');
-    let mut call = Call::plain(words.next().unwrap());
-    for word in words {
-        call.arg(word);
-    }
-    call
+    let words: Vec<&str> = words.split(' ').collect();
+    Call::for_key(words[0], words.get(1).copied().unwrap_or_default()).arg(&words[1..])
 }

@@ -6,7 +6,7 @@ use redis::Value;
 use testredis::{Builder, Cluster, Fsync, Sentinels, Server};
 use tokio::time::{Instant, sleep};
 
-use super::super::{Connection, Kind, RedisConnectOptions};
+use super::super::{Call, Confirmation, Connection, RedisConnectOptions};
 use super::{Notices, call, open, wait_until_waiting};
 use crate::backend::redis::scripts;
 
@@ -15,9 +15,9 @@ const KEYS: usize = 60;
 
 async fn write(connection: &Connection, round: usize) {
     let sets = (0..KEYS).map(|number| call(&format!("SET {{{number}}}:key {round}:{number}")));
-    assert_eq!(connection.all(sets.collect()).await.unwrap(), vec![Value::Okay; KEYS]);
+    assert_eq!(connection.all::<Value>(sets.collect()).await.unwrap(), vec![Value::Okay; KEYS]);
     let gets = (0..KEYS).map(|number| call(&format!("GET {{{number}}}:key")));
-    let values: Vec<String> = connection.each(gets.collect()).await.unwrap();
+    let values: Vec<String> = connection.all(gets.collect()).await.unwrap();
     for (number, value) in values.iter().enumerate() {
         assert_eq!(*value, format!("{round}:{number}"));
     }
@@ -28,15 +28,13 @@ async fn write(connection: &Connection, round: usize) {
 async fn cluster_is_recognised_and_all_its_nodes_are_queried_concurrently() {
     let cluster = Cluster::start();
     let connection = open(&cluster.url()).await;
-    assert_eq!(connection.server().await.unwrap().kind, Kind::Cluster);
-    let before = connection.traffic().0;
+    assert_eq!(connection.servers().len(), 3);
     write(&connection, 1).await;
-    assert_eq!(connection.traffic().0 - before, 2 * 3, "one batch for each node");
     assert!(cluster.nodes.iter().all(|node| node.query::<u64>("DBSIZE") > 5), "the keys are spread");
     // A node without the scripts gets them.
     cluster.nodes[1].query::<String>("SCRIPT FLUSH");
-    let calls = (0..KEYS).map(|number| connection.script(&scripts::LIST_MEMBERS, &format!("{{{number}}}:")));
-    assert_eq!(connection.all(calls.collect()).await.unwrap().len(), KEYS);
+    let calls = (0..KEYS).map(|number| Call::script(&scripts::LIST_MEMBERS, &format!("{{{number}}}:")));
+    assert_eq!(connection.all::<Value>(calls.collect()).await.unwrap().len(), KEYS);
     let seeds: Vec<String> = cluster.nodes.iter().map(|node| node.address().to_string()).collect();
     // The first seed may be down.
     cluster.nodes[0].pause();
@@ -160,12 +158,13 @@ async fn sentinel_names_the_primary_before_and_after_a_failover() {
     // The first Sentinel of the address may be down.
     let url = format!("redis+sentinel://127.0.0.1:1,{}/{}", sentinels.addresses()[0], sentinels.name());
     let connection = Connection::open(&url.parse().unwrap(), notices.options()).await.unwrap();
-    assert_eq!(connection.server().await.unwrap().kind, Kind::Sentinel);
-    connection.all_confirmed(vec![call("SET key value")], 1, Duration::from_secs(5)).await.unwrap();
+    assert_eq!(connection.servers()[0].port, sentinels.primary().port());
+    let confirmation = Confirmation { replicas: 1, timeout: Duration::from_secs(5) };
+    connection.confirmed::<()>(call("SET key value"), confirmation).await.unwrap();
     let before = sentinels.primary().port();
     sentinels.primary().kill();
     let commands = vec![call("GET key"), call("SET other value")];
-    let replies: Vec<String> = connection.each(commands).await.unwrap();
+    let replies: Vec<String> = connection.all(commands).await.unwrap();
     assert_eq!(replies, ["value", "OK"], "writes that a replica confirmed survive the primary");
     assert_ne!(sentinels.primary().port(), before);
     notices.wait_for("Redis at redis+sentinel://127.0.0.1:1,127.0.0.1:").await;
@@ -186,7 +185,7 @@ async fn replaced_primary_that_still_replies_is_not_used() {
         .try_query(&["EXISTS", "key"])
         .is_ok_and(|reply| reply != testredis::Reply::Number(1))
     {
-        connection.all(vec![call("SET key value")]).await.unwrap();
+        connection.one::<()>(call("SET key value")).await.unwrap();
         assert!(start.elapsed() < Duration::from_secs(60), "it is still used");
         sleep(Duration::from_millis(20)).await;
     }
@@ -198,7 +197,7 @@ async fn replies_of_a_replaced_primary_are_discarded() {
     let sentinels = Sentinels::start(1);
     let url = format!("redis+sentinel://{}/{}", sentinels.addresses()[0], sentinels.name());
     let connection = open(&url).await;
-    connection.all(vec![call("SET key before")]).await.unwrap();
+    connection.one::<()>(call("SET key before")).await.unwrap();
     let before = sentinels.primary();
     before.pause();
     sentinels.manual_failover();
@@ -209,7 +208,7 @@ async fn replies_of_a_replaced_primary_are_discarded() {
         async move { connection.one::<String>(call("SET key after")).await }
     });
     let new_port = sentinels.servers.iter().map(Server::port).find(|port| *port != before.port()).unwrap();
-    let knows = |port: u16| connection.inner.nodes.primaries().iter().any(|known| known.node.port == port);
+    let knows = |port: u16| connection.servers().iter().any(|known| known.port == port);
     assert!(knows(before.port()));
     until("the connection knows the new primary", || knows(new_port)).await;
     before.resume();
@@ -227,25 +226,27 @@ async fn missing_replicas_are_reported_and_not_waited_for() {
     until("the replica has everything", || replica.info("master_link_status") == "up").await;
     let notices = Notices::default();
     let connection = Connection::open(&primary.url().parse().unwrap(), notices.options()).await.unwrap();
-    let set = || vec![call("SET key value"), call("GET key")];
+    let set = async |connection: &Connection, replicas, timeout| {
+        let confirmation = Confirmation { replicas, timeout };
+        connection.confirmed::<()>(call("SET key value"), confirmation).await.unwrap();
+    };
     for replicas in [0, 1] {
-        let replies = connection.all_confirmed(set(), replicas, Duration::from_secs(5)).await.unwrap();
-        assert_eq!(replies.len(), 2);
+        set(&connection, replicas, Duration::from_secs(5)).await;
     }
     assert!(notices.all().is_empty(), "{:?}", notices.all());
     for _ in 0..2 {
-        connection.all_confirmed(set(), 2, Duration::from_millis(50)).await.unwrap();
+        set(&connection, 2, Duration::from_millis(50)).await;
     }
     assert_eq!(notices.all().len(), 1, "it is reported once: {:?}", notices.all());
     assert!(notices.all()[0].starts_with("1 of 2 replicas of Redis at redis://"), "{:?}", notices.all());
-    // A command without confirmation does not wait for that of others.
+    // Commands do not wait for the confirmation of one that was sent beside them.
     let confirming = async {
-        connection.all_confirmed(set(), 2, Duration::from_secs(100)).await.unwrap();
+        set(&connection.beside(), 2, Duration::from_secs(100)).await;
         Instant::now()
     };
     let plain = async {
         sleep(Duration::from_millis(50)).await;
-        connection.all(set()).await.unwrap();
+        connection.one::<()>(call("SET key value")).await.unwrap();
         Instant::now()
     };
     let (confirmed, replied) = tokio::join!(confirming, plain);

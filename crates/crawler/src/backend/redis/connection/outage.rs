@@ -1,0 +1,186 @@
+//! Reports outages of Redis: when commands have to wait, for how long already, and when they succeed again.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
+
+/// Receives messages for the operator.
+pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// An outage is reported when it has lasted for so long. Most are shorter.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// How often an outage is reported while it lasts.
+const REMINDER: Duration = Duration::from_secs(10);
+
+/// Replicas that did not confirm in time get so much less time until they do.
+const LAGGING: u32 = 20;
+
+/// The outage that Redis has, if it has one.
+pub(super) struct Outage {
+    /// The address of Redis for messages.
+    address: String,
+    notice: Notice,
+    /// Where reports run, because the runtime of a caller may end.
+    runtime: Handle,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many commands wait. When memory is full, some do while others succeed.
+    waiting: usize,
+    start: Option<Instant>,
+    cause: String,
+    is_reported: bool,
+    /// When missing confirmations were last reported.
+    unconfirmed: Option<Instant>,
+    /// Whether the last confirmation was missing.
+    lags: bool,
+}
+
+/// A command that waits, until this is dropped.
+pub(super) struct Waiting(Arc<Outage>);
+
+impl Outage {
+    pub(super) fn new(address: String, notice: Notice, runtime: Handle) -> Outage {
+        Outage { address, notice, runtime, state: Mutex::default() }
+    }
+
+    /// When the outage started, if there is one.
+    pub(super) fn start(&self) -> Option<Instant> {
+        self.state().start
+    }
+
+    /// A command has to wait that was sent at this time.
+    pub(super) fn wait(self: &Arc<Self>, sent: Instant, cause: &impl fmt::Display) -> Waiting {
+        let mut state = self.state();
+        state.waiting += 1;
+        state.cause = cause.to_string();
+        if state.start.is_none() {
+            (state.start, state.is_reported) = (Some(sent), false);
+            self.runtime.spawn(Arc::clone(self).report(sent));
+        }
+        drop(state);
+        Waiting(Arc::clone(self))
+    }
+
+    /// Reports an outage for as long as it lasts.
+    async fn report(self: Arc<Self>, start: Instant) {
+        sleep(SILENCE.saturating_sub(start.elapsed())).await;
+        loop {
+            let message = {
+                let mut state = self.state();
+                if state.start != Some(start) {
+                    return;
+                }
+                state.is_reported = true;
+                let (address, cause, seconds) = (&self.address, &state.cause, start.elapsed().as_secs());
+                format!("waiting for Redis at {address} for {seconds} s now: {cause}")
+            };
+            (self.notice)(&message);
+            sleep(REMINDER).await;
+        }
+    }
+
+    /// So many replicas confirmed a command. If it is too few, that is reported, but not for every command.
+    pub(super) fn confirmed(&self, confirmed: u32, wanted: u32) {
+        let mut state = self.state();
+        state.lags = confirmed < wanted;
+        if !state.lags || state.unconfirmed.is_some_and(|reported| reported.elapsed() < REMINDER) {
+            return;
+        }
+        state.unconfirmed = Some(Instant::now());
+        drop(state);
+        (self.notice)(&format!(
+            "{confirmed} of {wanted} replicas of Redis at {} confirmed in time; should it fail over now, what is newest \
+             may be lost",
+            self.address
+        ));
+    }
+
+    /// How long to wait for replicas. Without any, as after a failover, not every command shall wait for so long.
+    pub(super) fn confirm_timeout(&self, timeout: Duration) -> Duration {
+        if self.state().lags { timeout / LAGGING } else { timeout }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    /// Sets why the command waits.
+    pub(super) fn set_cause(&self, cause: &impl fmt::Display) {
+        self.0.state().cause = cause.to_string();
+    }
+
+    /// The command waits no longer, but the outage goes on.
+    pub(super) fn give_up(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let Outage { address, notice, .. } = &*self.0;
+        let mut state = self.0.state();
+        state.waiting -= 1;
+        if state.waiting == 0
+            && let Some(start) = state.start.take()
+            && std::mem::take(&mut state.is_reported)
+        {
+            drop(state);
+            notice(&format!("Redis at {address} answers again after {} s", start.elapsed().as_secs()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outage() -> (Arc<Outage>, Arc<Mutex<Vec<String>>>) {
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let notice = {
+            let notices = Arc::clone(&notices);
+            Arc::new(move |message: &str| notices.lock().unwrap().push(message.to_owned()))
+        };
+        (Arc::new(Outage::new("redis://h".into(), notice, Handle::current())), notices)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn short_outage_is_not_reported() {
+        let (outage, notices) = outage();
+        let waiting = outage.wait(Instant::now(), &"connection closed");
+        sleep(SILENCE / 2).await;
+        assert!(outage.start().is_some());
+        drop(waiting);
+        sleep(10 * REMINDER).await;
+        assert!(notices.lock().unwrap().is_empty() && outage.start().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn outage_is_reported_at_its_start_while_it_lasts_and_when_the_last_command_has_succeeded() {
+        let (outage, notices) = outage();
+        let first = outage.wait(Instant::now(), &"connection closed");
+        let second = outage.wait(Instant::now(), &"connection closed");
+        sleep(Duration::from_millis(5_500)).await;
+        drop(first);
+        second.set_cause(&"connection refused");
+        sleep(Duration::from_secs(7)).await;
+        drop(second);
+        sleep(10 * REMINDER).await;
+        assert_eq!(
+            *notices.lock().unwrap(),
+            [
+                "waiting for Redis at redis://h for 1 s now: connection closed",
+                "waiting for Redis at redis://h for 11 s now: connection refused",
+                "Redis at redis://h answers again after 12 s",
+            ]
+        );
+    }
+}
