@@ -1,5 +1,4 @@
-//! Where Redis is, as it is written: one server, the seeds of a cluster, or the Sentinels that know a primary. Only this
-//! file knows the forms of an address, and it keeps the password to itself.
+//! The address of Redis: one server, the seeds of a cluster, or the Sentinels that know a primary. Its password is in no message.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,25 +8,25 @@ use url::Host;
 
 use crate::error::Error;
 
-/// The port of a server, and of a Sentinel, unless another is given.
+/// The default ports.
 const SERVER_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-/// Where Redis is, and who asks.
+/// The address of Redis, with user name and password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    /// `rediss`: everything goes through TLS.
+    /// Whether it is `rediss`, with TLS.
     pub(super) tls: bool,
     /// One server, the seeds of a cluster, or Sentinels.
     pub(super) nodes: Vec<Node>,
-    /// The name by which the Sentinels know the primary.
+    /// The name under which the Sentinels know the primary.
     pub(super) primary: Option<String>,
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
     pub(super) database: u32,
 }
 
-/// One server of those that make up a Redis.
+/// A server or a Sentinel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Node {
     pub(super) host: String,
@@ -44,53 +43,46 @@ impl fmt::Display for Node {
 }
 
 impl Address {
-    /// Reads an address. A password that comes from elsewhere is used where the address has none.
+    /// Parses an address. A password from elsewhere is used if the address has none.
     pub fn parse(text: &str, password: Option<&str>) -> Result<Address, Error> {
-        read(text, password).map_err(|why| {
+        parse(text, password).map_err(|cause| {
             let message =
-                format!("cannot use the address of Redis: {why}; give one like redis://host:6379/0");
+                format!("cannot use the address of Redis: {cause}; give one like redis://host:6379/0");
             Error::InvalidSetting(message)
         })
     }
 
-    /// The address with its password: for the environment of a child process, and never for arguments or messages.
+    /// The address with its password, for the environment of a child process. It must not be in arguments or messages.
     pub fn with_secrets(&self) -> String {
         let quoted = |text: &Option<String>| {
             utf8_percent_encode(text.as_deref().unwrap_or_default(), NON_ALPHANUMERIC).to_string()
         };
         match self.password {
-            None => self.written(""),
-            Some(_) => self.written(&format!("{}:{}@", quoted(&self.user), quoted(&self.password))),
+            None => self.to_text(""),
+            Some(_) => self.to_text(&format!("{}:{}@", quoted(&self.user), quoted(&self.password))),
         }
     }
 
-    fn written(&self, who: &str) -> String {
-        let scheme = match (self.tls, &self.primary) {
-            (false, None) => "redis",
-            (true, None) => "rediss",
-            (false, Some(_)) => "redis+sentinel",
-            (true, Some(_)) => "rediss+sentinel",
+    fn to_text(&self, credentials: &str) -> String {
+        let scheme = if self.tls { "rediss" } else { "redis" };
+        let (sentinel, primary) = match &self.primary {
+            Some(primary) => ("+sentinel", format!("/{primary}")),
+            None => ("", String::new()),
         };
         let nodes: Vec<String> = self.nodes.iter().map(Node::to_string).collect();
-        let mut written = format!("{scheme}://{who}{}", nodes.join(","));
-        if let Some(primary) = &self.primary {
-            written += &format!("/{primary}");
-        }
-        if self.database != 0 {
-            written += &format!("/{}", self.database);
-        }
-        written
+        let database = if self.database == 0 { String::new() } else { format!("/{}", self.database) };
+        format!("{scheme}{sentinel}://{credentials}{}{primary}{database}", nodes.join(","))
     }
 }
 
 /// Without user name and password.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.written(""))
+        f.write_str(&self.to_text(""))
     }
 }
 
-/// Without user name and password, so that no log gets them by accident.
+/// Without user name and password, so that they are in no log.
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Address({self})")
@@ -105,10 +97,10 @@ impl FromStr for Address {
     }
 }
 
-/// What is wrong is said without repeating more of the address than the part in question, which is never the password.
-fn read(text: &str, password: Option<&str>) -> Result<Address, String> {
+/// An error repeats only the part of the address that is wrong, which is never the password.
+fn parse(text: &str, password: Option<&str>) -> Result<Address, String> {
     let (scheme, rest) = text.split_once("://").ok_or("it has no scheme")?;
-    let (tls, by_sentinel) = match scheme {
+    let (tls, has_sentinels) = match scheme {
         "redis" => (false, false),
         "rediss" => (true, false),
         "redis+sentinel" => (false, true),
@@ -124,32 +116,36 @@ fn read(text: &str, password: Option<&str>) -> Result<Address, String> {
                     trust the certificate of the server by its CA file instead"
             .into());
     }
-    // The password may have any character but those that end it, so it is cut off first.
-    let (who, rest) = match rest.rsplit_once('@') {
-        Some((who, rest)) => (Some(who), rest),
-        None => (None, rest),
+    // The password may have any character, so it is cut off first.
+    let (credentials, rest) = match rest.rsplit_once('@') {
+        Some((credentials, rest)) => (parse_credentials(credentials)?, rest),
+        None => ((None, None), rest),
     };
     if rest.contains(['?', '#']) {
         return Err("it has a query or a fragment, which mean nothing here".into());
     }
     let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let port = if by_sentinel { SENTINEL_PORT } else { SERVER_PORT };
-    let nodes = hosts.split(',').map(|host| node(host, port)).collect::<Result<_, _>>()?;
+    let port = if has_sentinels { SENTINEL_PORT } else { SERVER_PORT };
+    let nodes = hosts.split(',').map(|host| parse_node(host, port)).collect::<Result<_, _>>()?;
     let path = path.strip_suffix('/').unwrap_or(path);
-    let (primary, database) = match (by_sentinel, path.split_once('/')) {
+    let (primary, database) = match (has_sentinels, path.split_once('/')) {
         (false, _) => (None, path),
-        (true, None) => (Some(name(path)?), ""),
-        (true, Some((primary, database))) => (Some(name(primary)?), database),
+        (true, None) => (Some(parse_primary(path)?), ""),
+        (true, Some((primary, database))) => (Some(parse_primary(primary)?), database),
     };
-    let (user, given) = who.map(credentials).transpose()?.unwrap_or_default();
-    let password = given.or(password.filter(|password| !password.is_empty()).map(str::to_owned));
+    let database = match database {
+        "" => 0,
+        text => text.parse().map_err(|_| format!("its database is '{text}', and not a number like 0"))?,
+    };
+    let (user, own_password) = credentials;
+    let password = own_password.or(password.filter(|password| !password.is_empty()).map(str::to_owned));
     if user.is_some() && password.is_none() {
         return Err("it has a user name and no password".into());
     }
-    Ok(Address { tls, nodes, primary, user, password, database: number(database)? })
+    Ok(Address { tls, nodes, primary, user, password, database })
 }
 
-fn node(text: &str, default_port: u16) -> Result<Node, String> {
+fn parse_node(text: &str, default_port: u16) -> Result<Node, String> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
         _ => (text, None),
@@ -170,31 +166,25 @@ fn node(text: &str, default_port: u16) -> Result<Node, String> {
     Ok(Node { host, port })
 }
 
-fn name(text: &str) -> Result<String, String> {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+fn parse_primary(text: &str) -> Result<String, String> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     match text {
         "" => Err("it does not tell the name of the primary that the Sentinels know: \
                    redis+sentinel://host:26379/NAME"
             .into()),
-        _ if text.bytes().all(allowed) => Ok(text.to_owned()),
+        _ if text.bytes().all(is_allowed) => Ok(text.to_owned()),
         _ => Err(format!("'{text}' is no name of a primary")),
     }
 }
 
-fn number(database: &str) -> Result<u32, String> {
-    match database {
-        "" => Ok(0),
-        _ => database.parse().map_err(|_| format!("its database is '{database}', and not a number like 0")),
-    }
-}
-
-fn credentials(who: &str) -> Result<(Option<String>, Option<String>), String> {
-    let plain = |text: &str| match percent_decode_str(text).decode_utf8() {
+/// The user name and the password, as far as there are any.
+fn parse_credentials(text: &str) -> Result<(Option<String>, Option<String>), String> {
+    let decode = |text: &str| match percent_decode_str(text).decode_utf8() {
         Ok(text) => Ok(Some(text.into_owned()).filter(|text| !text.is_empty())),
         Err(_) => Err("its user name or password is not UTF-8".to_owned()),
     };
-    let (user, password) = who.split_once(':').unwrap_or((who, ""));
-    Ok((plain(user)?, plain(password)?))
+    let (user, password) = text.split_once(':').unwrap_or((text, ""));
+    Ok((decode(user)?, decode(password)?))
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use redis::ToRedisArgs;
 use super::keys::CrawlKeys;
 use super::messages::{Position, Reply, Session, encode};
 use crate::backend::{AdmitCounts, WorkerId};
-use crate::task::Depth;
 
 /// The most words of a command in a script. Lua passes on only so many.
 const MAX_WORDS: usize = 4_000;
@@ -16,17 +15,20 @@ const MAX_WORDS: usize = 4_000;
 /// How many tasks a batch changes, about: no more messages are applied until it is written.
 const MAX_TASKS: usize = 10_000;
 
+/// The changed rows of a hash, by ID. `None` removes the row.
+type ChangedRows = HashMap<u64, Option<Vec<u8>>>;
+
 /// Changes that are written together, atomically.
+#[derive(Default)]
 pub(super) struct Batch {
     pub(super) number: u64,
-    /// `None` removes the row. The same holds for the other tables.
-    pub(super) tasks: HashMap<u64, Option<Vec<u8>>>,
-    pub(super) leases: HashMap<u64, Option<Vec<u8>>>,
+    pub(super) tasks: ChangedRows,
+    pub(super) leases: ChangedRows,
     /// The smaller depths at which outstanding URLs were found again, by the IDs of the URLs.
-    pub(super) depths: HashMap<u64, Option<Depth>>,
+    pub(super) depths: ChangedRows,
     /// The records of completed URLs.
     pub(super) completed: Vec<u8>,
-    pub(super) pages: HashMap<u64, Option<Vec<u8>>>,
+    pub(super) pages: ChangedRows,
     pub(super) hosts: HashMap<String, Option<Vec<u8>>>,
     pub(super) domains: HashMap<String, u32>,
     /// How many of the seeds of each submission were new.
@@ -43,30 +45,14 @@ pub(super) struct Batch {
 
 impl Batch {
     pub(super) fn new(number: u64) -> Batch {
-        Batch {
-            number,
-            tasks: HashMap::new(),
-            leases: HashMap::new(),
-            depths: HashMap::new(),
-            completed: Vec::new(),
-            pages: HashMap::new(),
-            hosts: HashMap::new(),
-            domains: HashMap::new(),
-            admitted_seeds: Vec::new(),
-            replies: BTreeMap::new(),
-            read: BTreeMap::new(),
-            ended_sessions: Vec::new(),
-            applied: None,
-        }
+        Batch { number, ..Batch::default() }
     }
 
     /// Whether there are no changes.
     pub(super) fn is_empty(&self) -> bool {
-        self.tasks.is_empty()
-            && self.leases.is_empty()
-            && self.depths.is_empty()
+        let tables = [&self.tasks, &self.leases, &self.depths, &self.pages];
+        tables.iter().all(|table| table.is_empty())
             && self.completed.is_empty()
-            && self.pages.is_empty()
             && self.hosts.is_empty()
             && self.domains.is_empty()
             && self.replies.is_empty()
@@ -92,22 +78,11 @@ impl Batch {
     /// The commands that write the batch, with the counters and sessions as they are after it.
     pub(super) fn commands(&self, keys: &CrawlKeys, checkpoint: &[u8], sessions: &[u8]) -> Commands {
         let mut commands = Commands::default();
-        commands.hash(
-            &keys.of("tasks"),
-            self.tasks.iter().map(|(id, row)| (id.to_le_bytes().to_vec(), row.as_ref())),
-        );
-        commands.hash(
-            &keys.of("leases"),
-            self.leases.iter().map(|(id, row)| (id.to_le_bytes().to_vec(), row.as_ref())),
-        );
-        commands.hash(
-            &keys.of("depths"),
-            self.depths.iter().map(|(id, row)| (id.to_le_bytes().to_vec(), row.as_ref())),
-        );
-        commands.hash(
-            &keys.of("pages"),
-            self.pages.iter().map(|(id, row)| (id.to_le_bytes().to_vec(), row.as_ref())),
-        );
+        let Batch { tasks, leases, depths, pages, .. } = self;
+        for (name, rows) in [("tasks", tasks), ("leases", leases), ("depths", depths), ("pages", pages)] {
+            let rows = rows.iter().map(|(id, row)| (id.to_le_bytes().to_vec(), row.as_ref()));
+            commands.hash(&keys.of(name), rows);
+        }
         commands.hash(&keys.of("hosts"), self.hosts.iter().map(|(host, row)| (host, row.as_ref())));
         commands.hash(&keys.of("domains"), self.domains.iter().map(|(domain, pages)| (domain, Some(pages))));
         if !self.completed.is_empty() {

@@ -246,6 +246,16 @@ impl Shared {
     }
 }
 
+/// The value of an answer of the expected kind.
+macro_rules! answer {
+    ($answer:expr, Answer::$kind:ident) => {
+        match $answer {
+            Answer::$kind(value) => Ok(value),
+            answer => Err(unexpected(&answer)),
+        }
+    };
+}
+
 /// The reply does not fit the request.
 fn unexpected(answer: &Answer) -> BackendError {
     let message = format!(
@@ -257,10 +267,7 @@ fn unexpected(answer: &Answer) -> BackendError {
 
 impl Backend for RemoteBackend {
     async fn admit(&self, urls: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
-        match self.ask(Request::Admit(urls)).await? {
-            Answer::Admitted(counts) => Ok(counts),
-            answer => Err(unexpected(&answer)),
-        }
+        answer!(self.ask(Request::Admit(urls)).await?, Answer::Admitted)
     }
 
     // The frontier process prioritizes.
@@ -308,19 +315,14 @@ impl Backend for RemoteBackend {
         for DomainTransfer { domain, to, leases, cooldowns } in transfers {
             let (domain, leases) = (domain.as_str().to_owned(), leases.iter().map(LeaseRef::from).collect());
             let transfer = TransferredDomain { domain, to, leases, cooldowns };
-            results.push(match self.ask(Request::TransferDomain(transfer)).await? {
-                Answer::Transferred(result) => result,
-                answer => return Err(unexpected(&answer)),
-            });
+            let request = Request::TransferDomain(transfer);
+            results.push(answer!(self.ask(request).await?, Answer::Transferred)?);
         }
         Ok(results)
     }
 
     async fn claim_host(&self, _: WorkerId, host: &str) -> Result<HostClaim, BackendError> {
-        match self.ask(Request::ClaimHost(host.to_owned())).await? {
-            Answer::Claim(claim) => Ok(claim),
-            answer => Err(unexpected(&answer)),
-        }
+        answer!(self.ask(Request::ClaimHost(host.to_owned())).await?, Answer::Claim)
     }
 
     async fn load_robots(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
@@ -340,10 +342,7 @@ impl Backend for RemoteBackend {
         {
             return Ok(decision);
         }
-        match self.ask(Request::Reserve(lease.into(), read)).await? {
-            Answer::Budget(decision) => Ok(decision),
-            answer => Err(unexpected(&answer)),
-        }
+        answer!(self.ask(Request::Reserve(lease.into(), read)).await?, Answer::Budget)
     }
 
     async fn wait_for_budget(&self, lease: &Lease) -> Result<(), BackendError> {
@@ -390,10 +389,11 @@ impl Backend for RemoteBackend {
     }
 
     async fn pin_address_kinds(&self, host: &str, kinds: AddressKinds) -> Result<AddressKinds, BackendError> {
-        match self.ask(Request::PinAddressKinds(host.to_owned(), kinds.bits())).await? {
-            Answer::AddressKinds(kinds) => Ok(AddressKinds::from_bits(kinds)),
-            answer => Err(unexpected(&answer)),
-        }
+        let kinds = answer!(
+            self.ask(Request::PinAddressKinds(host.to_owned(), kinds.bits())).await?,
+            Answer::AddressKinds
+        );
+        kinds.map(AddressKinds::from_bits)
     }
 
     // The outputs are part files, which are not recorded.

@@ -10,6 +10,7 @@ use super::super::BackendError;
 use super::super::durable::checkpoint::Checkpoint;
 use super::batch::Batch;
 use super::connection::{Call, Confirmation, Connection};
+use super::frontier_process::FrontierEnd;
 use super::keys::CrawlKeys;
 use super::messages::encode;
 use super::scripts;
@@ -22,15 +23,6 @@ const MIN_INTERVAL: Duration = Duration::from_millis(4);
 
 /// How often counts and queue lengths are written for display.
 const STATUS_INTERVAL: Duration = Duration::from_millis(250);
-
-/// Why no more batches are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CommitEnd {
-    /// Another frontier has taken over.
-    Superseded,
-    /// Redis does not have the last batches. The frontier has to read its state back.
-    DataLost,
-}
 
 /// Writes batches until the frontier is superseded, or an error.
 pub(super) struct Committer {
@@ -51,7 +43,7 @@ struct TakenBatch {
 }
 
 impl Committer {
-    pub(super) async fn run(&self) -> Result<CommitEnd, BackendError> {
+    pub(super) async fn run(&self) -> Result<FrontierEnd, BackendError> {
         let changed = self.backend.inspect(|state| Arc::clone(&state.storage.changed));
         let (mut started, mut status_at, mut is_status_due) = (None::<Instant>, Instant::now(), false);
         loop {
@@ -97,7 +89,7 @@ impl Committer {
         })
     }
 
-    async fn write(&self, taken: TakenBatch) -> Result<Option<CommitEnd>, BackendError> {
+    async fn write(&self, taken: TakenBatch) -> Result<Option<FrontierEnd>, BackendError> {
         let TakenBatch { batch, checkpoint, sessions, status } = taken;
         let mut commands = batch.commands(&self.keys, &checkpoint, &sessions);
         if let Some(status) = status {
@@ -111,8 +103,8 @@ impl Committer {
                 self.backend.inspect(|state| drop(state.storage.committed.send_replace(Ok(batch.number))));
                 return Ok(None);
             }
-            "superseded" => (CommitEnd::Superseded, "cannot continue: another frontier has taken over"),
-            _ => (CommitEnd::DataLost, "cannot continue: Redis has lost the last changes of the crawl"),
+            "superseded" => (FrontierEnd::Superseded, "cannot continue: another frontier has taken over"),
+            _ => (FrontierEnd::DataLost, "cannot continue: Redis has lost the last changes of the crawl"),
         };
         let error = BackendError::redis(StorageErrorKind::Internal, message);
         self.backend.inspect(|state| drop(state.storage.committed.send_replace(Err(error))));

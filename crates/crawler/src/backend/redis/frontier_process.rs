@@ -7,7 +7,7 @@ use redis::Value;
 use tokio::task::JoinError;
 
 use super::super::{BackendError, WorkerId};
-use super::committer::{CommitEnd, Committer};
+use super::committer::Committer;
 use super::connection::Call;
 use super::control::Shared;
 use super::home::AbortOnDrop;
@@ -64,10 +64,7 @@ impl FrontierProcess {
         let (reading, applied) = (committer.connection.beside(), self.applied);
         let run = async move {
             tokio::select! {
-                end = committer.run() => Ok(match end? {
-                    CommitEnd::Superseded => FrontierEnd::Superseded,
-                    CommitEnd::DataLost => FrontierEnd::DataLost,
-                }),
+                end = committer.run() => end,
                 served = server.run(reading, applied) => served.map(|()| FrontierEnd::Superseded),
             }
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::{BackendError, WorkerId};
 use super::RedisCrawl;
-use super::connection::Call;
+use super::connection::{Call, Connection};
 use super::control::CrawlControl;
 use super::keys::CrawlKeys;
 use super::scripts::{self, Lua};
@@ -159,18 +159,7 @@ impl CrawlControl {
 
     /// The members, and the state of the crawl.
     pub async fn members(&self) -> Result<(Vec<Member>, CrawlState), BackendError> {
-        type Row = (String, String, String, u8, u64, u64);
-        let call = self.member_script(&scripts::LIST_MEMBERS);
-        let (rows, phase, end, run, version, elapsed, archived): (Vec<Row>, _, _, _, _, _, _) =
-            self.ask(call).await?;
-        let member = |(role, token, location, is_dead, last_heartbeat, since_heartbeat): Row| {
-            let (role, is_dead) = (Role::named(&role)?, is_dead == 1);
-            let since_heartbeat = Duration::from_millis(since_heartbeat);
-            Some(Member { role, token, location, is_dead, last_heartbeat, since_heartbeat })
-        };
-        let mut members: Vec<Member> = rows.into_iter().filter_map(member).collect();
-        members.sort_by_key(|member| member.role);
-        Ok((members, crawl_state((phase, end, run, version, elapsed, archived))))
+        list_members(&self.shared.connection, &self.shared.keys).await
     }
 
     /// Declares a member dead, unless it has sent a heartbeat since. Returns whether it is.
@@ -292,19 +281,28 @@ impl CrawlInfo {
 /// What Redis has about a crawl apart from its settings; `None` if it was never started.
 pub async fn crawl_info(place: &RedisCrawl) -> Result<Option<CrawlInfo>, BackendError> {
     let (connection, keys) = (place.connect().await?, CrawlKeys::new(&place.crawl));
-    let fields = ["metadata", "phase", "end", "run", "version", "elapsed", "archived"];
-    type Number = Option<u64>;
-    type Fields = (Option<Vec<u8>>, Option<String>, Option<String>, Number, Number, Number, Option<u8>);
-    let (metadata, phase, end, run, version, elapsed, archived): Fields =
-        connection.one(Call::new("HMGET", keys.of_members("crawl")).arg(&fields)).await?;
-    let Some(metadata) = metadata else { return Ok(None) };
+    let metadata = Call::new("HGET", keys.of_members("crawl")).arg("metadata");
+    let Some(metadata) = connection.one(metadata).await? else { return Ok(None) };
     let has_result = connection.one::<u8>(Call::new("EXISTS", keys.of_members("result"))).await? == 1;
-    let members = connection.one(Call::new("HLEN", keys.of_members("members"))).await?;
-    let number = |number: Number| number.unwrap_or(0);
-    let (phase, end) = (phase.unwrap_or_default(), end.unwrap_or_default());
-    let state =
-        crawl_state((phase, end, number(run), number(version), number(elapsed), archived.unwrap_or(0)));
-    Ok(Some(CrawlInfo { metadata, state, has_result, members }))
+    let (members, state) = list_members(&connection, &keys).await?;
+    Ok(Some(CrawlInfo { metadata, state, has_result, members: members.len() }))
+}
+
+async fn list_members(
+    connection: &Connection,
+    keys: &CrawlKeys,
+) -> Result<(Vec<Member>, CrawlState), BackendError> {
+    type Row = (String, String, String, u8, u64, u64);
+    let (rows, phase, end, run, version, elapsed, archived): (Vec<Row>, _, _, _, _, _, _) =
+        connection.one(Call::script(&scripts::LIST_MEMBERS, &keys.members)).await?;
+    let member = |(role, token, location, is_dead, last_heartbeat, since_heartbeat): Row| {
+        let (role, is_dead) = (Role::named(&role)?, is_dead == 1);
+        let since_heartbeat = Duration::from_millis(since_heartbeat);
+        Some(Member { role, token, location, is_dead, last_heartbeat, since_heartbeat })
+    };
+    let mut members: Vec<Member> = rows.into_iter().filter_map(member).collect();
+    members.sort_by_key(|member| member.role);
+    Ok((members, crawl_state((phase, end, run, version, elapsed, archived))))
 }
 
 fn crawl_state((phase, end, run, version, elapsed, archived): StateReply) -> CrawlState {

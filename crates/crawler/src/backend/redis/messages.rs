@@ -19,7 +19,7 @@ use crate::stats::BodyBytes;
 
 /// Identifies the session of a worker: from when its process joins until it leaves or has to start a new session. Of two
 /// sessions of a worker, the larger one is the later one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Session {
     /// When the process joined, by Redis's clock.
     pub(super) joined_at: u64,

@@ -1,7 +1,10 @@
 //! Encodes what the frontier process of a distributed crawl stores on Redis, beside the rows that it has in common with a
 //! state on disk.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::durable::records::take;
+use super::messages::{decode, encode};
 use super::outcome_code::OutcomeCode;
 use crate::backend::local::storage::{CompletedUrl, QueuedTask};
 use crate::task::Depth;
@@ -65,7 +68,7 @@ impl CompletedRecord {
 }
 
 /// A leased URL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LeaseRow {
     pub(super) worker: u16,
     pub(super) lease_id: u64,
@@ -79,32 +82,11 @@ pub(super) struct LeaseRow {
 
 impl LeaseRow {
     pub(super) fn to_bytes(self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(29);
-        bytes.extend(self.worker.to_le_bytes());
-        bytes.extend(self.lease_id.to_le_bytes());
-        bytes.extend([self.queue, self.attempts]);
-        if let Some((reserved, read, page)) = self.reservation {
-            bytes.extend(reserved.to_le_bytes());
-            bytes.extend(read.to_le_bytes());
-            bytes.push(page.into());
-        }
-        bytes
+        encode(&self)
     }
 
-    pub(super) fn from_bytes(mut bytes: &[u8]) -> Option<LeaseRow> {
-        let worker = u16::from_le_bytes(take(&mut bytes)?);
-        let lease_id = u64::from_le_bytes(take(&mut bytes)?);
-        let [queue, attempts] = take(&mut bytes)?;
-        let reservation = match bytes.is_empty() {
-            true => None,
-            false => {
-                let reserved = u64::from_le_bytes(take(&mut bytes)?);
-                let read = u64::from_le_bytes(take(&mut bytes)?);
-                let [page] = take(&mut bytes)?;
-                Some((reserved, read, page != 0))
-            }
-        };
-        Some(LeaseRow { worker, lease_id, queue, attempts, reservation })
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<LeaseRow> {
+        decode(bytes)
     }
 }
 

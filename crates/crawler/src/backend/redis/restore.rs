@@ -1,6 +1,6 @@
 //! Reads the state of a distributed crawl back from Redis, for a frontier process that takes over.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redis::FromRedisValue;
@@ -19,7 +19,7 @@ use super::storage::RedisStorage;
 use crate::backend::local::budgets::BudgetReservation;
 use crate::backend::local::memory_storage::MemoryStorage;
 use crate::backend::local::state::LocalState;
-use crate::backend::local::storage::Clock;
+use crate::backend::local::storage::{Clock, Storage};
 use crate::backend::local::{BackendConfig, HostLimits};
 use crate::domain::Domain;
 use crate::error::StorageErrorKind;
@@ -192,14 +192,7 @@ impl Rows<'_> {
     }
 
     async fn pages(&self, state: &mut LocalState<RedisStorage>) -> Result<(), BackendError> {
-        // A field can be returned twice.
-        let mut pages = HashMap::new();
-        self.each("pages", |id, row| {
-            pages.insert(u64::from_le_bytes(id.try_into().ok()?), PageRow::from_bytes(&row)?);
-            Some(())
-        })
-        .await?;
-        for (id, page) in pages {
+        for (id, page) in self.by_id("pages", PageRow::from_bytes).await? {
             let bytes = page.body.map_or(0, |body| u64::from(body.length));
             let stored_at = Duration::from_millis(page.stored_at);
             state.content.restore(id, &page.url, page.fingerprint, bytes, stored_at);
@@ -210,42 +203,39 @@ impl Rows<'_> {
 
     /// Restores the outstanding URLs, and returns how many there are.
     async fn tasks(&self, state: &mut LocalState<RedisStorage>) -> Result<u64, BackendError> {
-        let (mut leases, mut depths) = (HashMap::new(), HashMap::<u64, Depth>::new());
-        self.each("leases", |task_id, row| {
-            leases.insert(u64::from_le_bytes(task_id.try_into().ok()?), LeaseRow::from_bytes(&row)?);
-            Some(())
-        })
-        .await?;
-        self.each("depths", |id, depth| {
-            let depth = std::str::from_utf8(&depth).ok()?.parse().ok()?;
-            depths.insert(u64::from_le_bytes(id.try_into().ok()?), depth);
-            Some(())
-        })
-        .await?;
-        let mut tasks = Vec::new();
-        self.each("tasks", |task_id, row| {
-            tasks.push((u64::from_le_bytes(task_id.try_into().ok()?), TaskRow::from_bytes(&row)?));
-            Some(())
-        })
-        .await?;
-        tasks.sort_unstable_by_key(|(task_id, _)| *task_id);
-        tasks.dedup_by_key(|(task_id, _)| *task_id);
+        let mut leases = self.by_id("leases", LeaseRow::from_bytes).await?;
+        let depths = self.by_id("depths", |depth| Some(Depth::from_le_bytes(depth.try_into().ok()?))).await?;
+        let tasks = self.by_id("tasks", TaskRow::from_bytes).await?;
         let count = tasks.len() as u64;
         for (task_id, row) in tasks {
-            let task = row.into_task(TaskId(task_id));
-            let id = crate::backend::local::storage::Storage::id(&state.storage, &task.url);
+            let mut task = row.into_task(TaskId(task_id));
+            let id = state.storage.id(&task.url);
             let depth = depths.get(&id).map_or(task.depth, |lowered| task.depth.min(*lowered));
             let lease = leases.remove(&task_id);
             let lease = lease.filter(|lease| state.storage.sessions.contains_key(&WorkerId(lease.worker)));
             state.storage.memory.restore_outstanding(task.borrowed(), depth, lease.is_some());
             let Some(lease) = lease else { continue };
             state.storage.leases.insert(task.task_id, (id, lease));
-            let mut task = task;
             (task.queue, task.attempts) = (lease.queue, lease.attempts);
             let reservation =
                 lease.reservation.map(|parts| BudgetReservation::from_parts(lease.lease_id, parts));
             state.restore_lease(task, WorkerId(lease.worker), lease.lease_id, reservation);
         }
         Ok(count)
+    }
+
+    /// All rows of a hash, in the order of their IDs.
+    async fn by_id<T>(
+        &self,
+        name: &str,
+        decode: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<BTreeMap<u64, T>, BackendError> {
+        let mut rows = BTreeMap::new();
+        self.each(name, |id, row| {
+            rows.insert(u64::from_le_bytes(id.try_into().ok()?), decode(&row)?);
+            Some(())
+        })
+        .await?;
+        Ok(rows)
     }
 }

@@ -46,7 +46,7 @@ pub struct RedisStorage {
 }
 
 /// What the frontier knows about a worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WorkerSession {
     pub(super) session: Session,
     /// The number of its latest message.
@@ -64,15 +64,7 @@ pub(super) struct WorkerSession {
 
 impl WorkerSession {
     pub(super) fn new(session: Session) -> WorkerSession {
-        WorkerSession {
-            session,
-            number: 0,
-            last_request: 0,
-            read: Position::default(),
-            max_leases: 0,
-            leases_sent: 0,
-            http_requests: 0,
-        }
+        WorkerSession { session, ..WorkerSession::default() }
     }
 
     /// Whether the worker has received nothing that the frontier does not know of: no reply to a request before those of
@@ -137,7 +129,7 @@ impl Storage for RedisStorage {
             && let Some(before) = self.memory.outstanding_depth(id)
             && depth < before
         {
-            self.batch.depths.insert(id, Some(depth));
+            self.batch.depths.insert(id, Some(depth.to_le_bytes().to_vec()));
         }
         self.memory.mark_seen(id, depth)
     }
