@@ -12,6 +12,7 @@ mod login;
 mod merge;
 mod resume;
 pub mod settings;
+mod sources;
 mod url_query;
 
 use std::ffi::OsString;
@@ -290,7 +291,10 @@ impl Cli {
     /// Checks everything that can be checked without fetching or writing.
     fn validate(self) -> Result<Invocation, String> {
         let command = match self.command {
-            Some(CliCommand::Crawl(options)) => Command::Crawl(Box::new(options.validate()?)),
+            Some(CliCommand::Crawl(mut options)) => {
+                options.complete_seeds();
+                Command::Crawl(Box::new(options.validate()?))
+            }
             Some(CliCommand::Resume(options)) => Command::Resume(Box::new(options.validate()?)),
             Some(CliCommand::Show(query)) => Command::Show(query.validate()?),
             Some(CliCommand::Why(query)) => Command::Why(query.validate()?),
@@ -304,6 +308,7 @@ impl Cli {
             }
             Some(CliCommand::Submit(mut options)) => {
                 options.fetch.login = LoginArgs::none();
+                options.complete_seeds();
                 Command::Submit(options)
             }
             Some(CliCommand::Config(arguments)) => Command::Config(arguments),

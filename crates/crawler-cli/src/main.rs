@@ -7,6 +7,7 @@ mod format;
 mod open_files;
 mod printable;
 mod progress;
+mod seed_files;
 mod signals;
 mod summary;
 mod values;

@@ -211,6 +211,7 @@ pub fn outcome_word(outcome: &Outcome) -> &'static str {
         OutcomeGroup::Page => "Page",
         OutcomeGroup::Redirect => "Redirect",
         OutcomeGroup::Skipped => "Skipped",
+        OutcomeGroup::Sitemap => "Sitemap",
         OutcomeGroup::NotReached => "NotReached",
         _ => "Failed",
     }

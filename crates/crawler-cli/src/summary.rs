@@ -21,7 +21,8 @@ const COUNT_WIDTH: usize = 9;
 /// A row lists at most this many reasons, the most frequent first. The JSON has all of them.
 const MAX_REASONS: usize = 8;
 
-/// The counts of a crawl. `pages`, `redirects`, `skipped`, `failed`, `not_reached` and `pending` add up to `admitted`.
+/// The counts of a crawl. `pages`, `redirects`, `skipped`, `failed`, `sitemaps`, `not_reached` and `pending` add up to
+/// `admitted`.
 #[derive(Serialize)]
 pub struct Counts {
     pub pages: u64,
@@ -34,6 +35,7 @@ pub struct Counts {
     failed: Breakdown,
     /// Those of `failed` whose cause may pass.
     pub failed_temporarily: u64,
+    sitemaps: Sitemaps,
     /// URLs that the crawl stopped before.
     not_reached: u64,
     /// URLs without an outcome yet; 0 when the crawl has ended.
@@ -52,6 +54,16 @@ pub struct Counts {
 struct Breakdown {
     total: u64,
     by_reason: BTreeMap<String, u64>,
+}
+
+/// Files that list URLs. They are no pages.
+#[derive(Serialize)]
+struct Sitemaps {
+    /// Those that were read or failed.
+    total: u64,
+    failed: u64,
+    /// URLs that they list.
+    urls: u64,
 }
 
 #[derive(Serialize)]
@@ -75,6 +87,7 @@ impl Counts {
             skipped: Breakdown::of_group(&stats.outcomes, OutcomeGroup::Skipped),
             failed: Breakdown::of_group(&stats.outcomes, OutcomeGroup::Failed),
             failed_temporarily: failed_temporarily(&stats.outcomes),
+            sitemaps: Sitemaps { total: 0, failed: 0, urls: 0 },
             not_reached: stats.in_group(OutcomeGroup::NotReached),
             pending: stats.pending(),
             admitted: stats.admitted,
@@ -95,6 +108,7 @@ impl Counts {
         let admitted = snapshot.admitted - snapshot.revisits.min(snapshot.admitted);
         let in_group = |group| Breakdown::of_group(&snapshot.outcomes, group);
         let rejected = Breakdown::new(snapshot.links_rejected.clone());
+        let sitemaps = in_group(OutcomeGroup::Sitemap);
         Counts {
             pages: snapshot.pages,
             bytes: snapshot.bytes,
@@ -103,6 +117,11 @@ impl Counts {
             skipped: in_group(OutcomeGroup::Skipped),
             failed: in_group(OutcomeGroup::Failed),
             failed_temporarily: failed_temporarily(&snapshot.outcomes),
+            sitemaps: Sitemaps {
+                total: sitemaps.total,
+                failed: sitemaps.total - sitemaps.by_reason.get("sitemap").copied().unwrap_or(0),
+                urls: snapshot.sitemap_urls,
+            },
             not_reached: in_group(OutcomeGroup::NotReached).total,
             pending: admitted.saturating_sub(snapshot.outcomes.values().sum()),
             admitted,
@@ -137,6 +156,7 @@ impl Counts {
             unless_zero("Redirects", self.redirects),
             unless_zero("Skipped", self.skipped.total),
             unless_zero("Failed", self.failed.total),
+            unless_zero("Sitemaps", self.sitemaps.total),
             always("Pending", self.pending),
             always("Requests", self.requests),
             Some(rate(pages_per_second)),
@@ -170,6 +190,7 @@ impl Counts {
             ("Redirects", self.redirects, String::new()),
             ("Skipped", self.skipped.total, self.skipped_reasons()),
             ("Failed", self.failed.total, self.failed_reasons()),
+            ("Sitemaps", self.sitemaps.total, self.sitemaps.detail()),
             ("Not reached", self.not_reached, String::new()),
             ("Pending", self.pending, String::new()),
             ("Links", self.links.found, links.join(" · ")),
@@ -211,7 +232,20 @@ fn row(name: &str, count: &str, detail: &str, width: usize) -> String {
 
 /// The number of URLs that failed for a cause that may pass.
 fn failed_temporarily(outcomes: &BTreeMap<String, u64>) -> u64 {
-    outcomes.iter().filter(|(label, _)| Outcome::label_is_temporary(label)).map(|(_, count)| count).sum()
+    let is_failed = |label: &str| OutcomeGroup::of_label(label) == OutcomeGroup::Failed;
+    outcomes
+        .iter()
+        .filter(|(label, _)| is_failed(label) && Outcome::label_is_temporary(label))
+        .map(|(_, count)| count)
+        .sum()
+}
+
+impl Sitemaps {
+    fn detail(&self) -> String {
+        let failed =
+            if self.failed > 0 { format!(" · {} failed", number(self.failed)) } else { String::new() };
+        format!("{}{failed}", counted(self.urls, "URL"))
+    }
 }
 
 impl Breakdown {

@@ -267,6 +267,21 @@ impl SeedError {
     }
 }
 
+/// The URL that a host name without a scheme stands for as a seed: `https://example.org/a` for `example.org/a`. `None` if the text
+/// has a scheme, or can be no host.
+pub fn completed_seed(text: &str) -> Option<Url> {
+    suggested_url(text).filter(|url| seed(url.as_str()).is_ok())
+}
+
+/// The URL of a sitemap.
+pub fn sitemap(text: &str) -> Result<String, String> {
+    match seed(text) {
+        Ok(url) if url.username().is_empty() && url.password().is_none() => Ok(url.into()),
+        Ok(_) => Err("must not contain a user name or password; put them into the seed".into()),
+        Err(error) => Err(error.of("it")),
+    }
+}
+
 /// A seed: an absolute http or https URL, normalised. It may contain credentials.
 pub fn seed(text: &str) -> Result<Url, SeedError> {
     if suggested_url(text).is_some() {

@@ -29,6 +29,7 @@ use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Priority, ServiceStats, SourceLink};
 use crate::similarity::{Fingerprint, HashKey};
+use crate::sitemap;
 use crate::stats::{BodyBytes, RequestCounter};
 use crate::task::Depth;
 use crate::url_list::UrlList;
@@ -123,12 +124,19 @@ pub struct Lease {
     pub cooldown: Duration,
     /// Why the host is unreachable. No request is sent then: the outcome is [`Outcome::HostUnreachable`].
     pub unreachable: Option<Arc<str>>,
+    /// When the page was last modified, by a sitemap: Unix time in seconds.
+    pub lastmod: Option<u32>,
 }
 
 impl Lease {
     /// Whether the URL is a seed, or the target of a seed's redirects.
     pub fn is_seed(&self) -> bool {
-        self.depth == 0
+        self.depth == 0 && !self.is_sitemap()
+    }
+
+    /// Whether the URL is that of a sitemap, and not of a page.
+    pub fn is_sitemap(&self) -> bool {
+        sitemap::is_sitemap(&self.url)
     }
 }
 
@@ -226,6 +234,10 @@ pub struct Completion {
     pub bytes: BodyBytes,
     /// The links to admit.
     pub outlinks: Outlinks,
+    /// The sitemaps to admit: their task URLs.
+    pub sitemaps: Outlinks,
+    /// When pages were last modified, by a sitemap: the IDs of their URLs, and Unix times in seconds.
+    pub lastmods: Vec<(u64, u32)>,
     /// The domains the page links to, without duplicates.
     pub linked_domains: Vec<Domain>,
     /// Number of links rejected before admission, by reason.
@@ -247,6 +259,8 @@ impl Completion {
             outcome: Outcome::NotReached,
             bytes: BodyBytes::default(),
             outlinks: Outlinks::default(),
+            sitemaps: Outlinks::default(),
+            lastmods: Vec::new(),
             linked_domains: Vec::new(),
             rejected_links: BTreeMap::new(),
             writes: Vec::new(),
@@ -330,6 +344,12 @@ pub struct Snapshot {
     /// Hosts that failed so often that their URLs were not requested any more, and why; the first hundred of them.
     #[serde(default)]
     pub unreachable_hosts: BTreeMap<String, String>,
+    /// URLs that sitemaps list.
+    #[serde(default)]
+    pub sitemap_urls: u64,
+    /// Sitemaps that could not be fetched, or not be read to their end, and why; the first hundred of them.
+    #[serde(default)]
+    pub failed_sitemaps: BTreeMap<String, String>,
     /// URLs in the seen set.
     pub seen_urls: usize,
     /// Pages in the content store.

@@ -1,6 +1,7 @@
 //! How pages are fetched: the settings that all modes share, and their setters.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue, USER_AGENT};
@@ -12,6 +13,7 @@ use url::Url;
 use crate::error::Error;
 use crate::fetch::robots::rules::product_token;
 use crate::request_settings::RequestSettings;
+use crate::seed_list::SeedIndex;
 use crate::strip_query::StripQuery;
 
 /// The largest Crawl-delay that is obeyed. A longer one would let a site stall a crawl for days.
@@ -77,6 +79,8 @@ pub struct FetchConfig {
     pub dns_file: Option<PathBuf>,
     /// Query parameters that are removed from all URLs.
     pub strip_query: StripQuery,
+    /// The seeds of lists. Their origins may have non-public addresses and get the headers, as those of other seeds do.
+    pub seed_index: Option<Arc<SeedIndex>>,
 }
 
 impl Default for FetchConfig {
@@ -102,6 +106,7 @@ impl Default for FetchConfig {
             oversize: Oversize::Drop,
             dns_file: None,
             strip_query: StripQuery::default(),
+            seed_index: None,
         }
     }
 }

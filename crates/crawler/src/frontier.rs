@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::backend::{Backend, BackendError, TaskId, UnprioritizedUrl};
 use crate::prioritizer::{Candidate, Prioritizer, Priority};
+use crate::sitemap;
 use crate::stop::StopHandle;
 
 /// URLs per operation: enough to make it cheap, few enough to keep the order of priorities.
@@ -108,6 +109,10 @@ impl<'p> PrioritizerCalls<'p> {
     fn add(&mut self, urls: Vec<UnprioritizedUrl>) -> Prioritized {
         let mut known = Vec::with_capacity(urls.len());
         for url in urls {
+            if sitemap::is_sitemap(&url.url) {
+                known.push((url.task_id, sitemap::priority(url.depth)));
+                continue;
+            }
             let (task_id, candidate) = (url.task_id, Candidate::from(url));
             match self.prioritizer.known_priority(&candidate) {
                 Some(priority) => known.push((task_id, priority)),

@@ -52,6 +52,8 @@ expose!(
     #[cfg(feature = "net")]
     similarity,
     #[cfg(feature = "net")]
+    sitemap,
+    #[cfg(feature = "net")]
     stats,
     #[cfg(feature = "net")]
     stop,

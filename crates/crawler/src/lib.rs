@@ -91,7 +91,11 @@ mod request_settings;
 #[cfg(feature = "net")]
 mod scope;
 #[cfg(feature = "net")]
+mod seed_list;
+#[cfg(feature = "net")]
 mod similarity;
+#[cfg(feature = "net")]
+mod sitemap;
 #[cfg(feature = "net")]
 mod stats;
 #[cfg(feature = "net")]

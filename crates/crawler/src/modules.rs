@@ -99,6 +99,7 @@ pub(crate) mod example {
             media: Media::Html,
             body: body.to_vec().into(),
             truncated: false,
+            lastmod: None,
             title: String::new(),
             robots: Default::default(),
             links: links.iter().collect(),

@@ -136,6 +136,18 @@ pub enum Outcome {
         /// The system's error.
         cause: String,
     },
+    /// A sitemap, and not a page.
+    Sitemap {
+        /// How many URLs it lists, in scope or not.
+        urls: u64,
+    },
+    /// A sitemap that could not be fetched, or not be read to its end. The URLs that were read are used.
+    SitemapFailed {
+        /// What is wrong with it.
+        cause: String,
+        /// Whether it could not be fetched for a reason that may pass.
+        is_temporary: bool,
+    },
     /// Still pending when the crawl stopped.
     NotReached,
 }
@@ -169,6 +181,8 @@ pub enum OutcomeGroup {
     Skipped,
     /// Should have been a page, but an error occurred.
     Failed,
+    /// Sitemaps, also those that failed.
+    Sitemap,
     /// Still pending when the crawl stopped.
     NotReached,
 }
@@ -195,6 +209,7 @@ impl OutcomeGroup {
             | "not a page"
             | "too large"
             | "blocked address" => OutcomeGroup::Skipped,
+            "sitemap" | "sitemap failed" | "sitemap unavailable" => OutcomeGroup::Sitemap,
             "not reached" => OutcomeGroup::NotReached,
             _ => OutcomeGroup::Failed,
         }
@@ -231,6 +246,9 @@ impl Outcome {
             Outcome::HostUnreachable { .. } => "host unreachable",
             Outcome::InvalidResponse { .. } => "invalid response",
             Outcome::WriteFailed { .. } => "not written",
+            Outcome::Sitemap { .. } => "sitemap",
+            Outcome::SitemapFailed { is_temporary: false, .. } => "sitemap failed",
+            Outcome::SitemapFailed { is_temporary: true, .. } => "sitemap unavailable",
             Outcome::NotReached => "not reached",
         })
     }
@@ -256,9 +274,12 @@ impl Outcome {
     #[doc(hidden)]
     pub fn label_is_temporary(label: &str) -> bool {
         match label {
-            "connection" | "timeout" | "host unreachable" | "DNS unavailable" | "robots.txt unavailable" => {
-                true
-            }
+            "connection"
+            | "timeout"
+            | "host unreachable"
+            | "DNS unavailable"
+            | "robots.txt unavailable"
+            | "sitemap unavailable" => true,
             label => match label.strip_prefix("HTTP ").and_then(|code| code.parse().ok()) {
                 Some(408 | 425 | 429) => true,
                 Some(code) => (500..600).contains(&code) && ![501, 505].contains(&code),
@@ -302,7 +323,12 @@ impl Outcome {
     /// Whether the same request may succeed soon. The outcomes for which the crawler has waited long already are
     /// [temporary](Outcome::is_temporary), too.
     pub(crate) fn is_transient(&self) -> bool {
-        let has_waited = matches!(self, Outcome::RobotsUnavailable { .. } | Outcome::HostUnreachable { .. });
+        let has_waited = matches!(
+            self,
+            Outcome::RobotsUnavailable { .. }
+                | Outcome::HostUnreachable { .. }
+                | Outcome::SitemapFailed { .. }
+        );
         self.is_temporary() && !has_waited
     }
 
@@ -330,6 +356,8 @@ impl Outcome {
                 | Outcome::TooLarge { .. }
                 | Outcome::HttpStatus { .. }
                 | Outcome::InvalidResponse { .. }
+                | Outcome::Sitemap { .. }
+                | Outcome::SitemapFailed { .. }
         )
     }
 }
@@ -361,7 +389,9 @@ impl fmt::Display for Outcome {
             }
             Outcome::TlsFailed { cause } => write!(f, "TLS failed: {cause}"),
             Outcome::Timeout { doing, limit } => write!(f, "{label}: {doing} took longer than {limit:?}"),
+            Outcome::Sitemap { urls } => write!(f, "{label}: {urls} URLs"),
             Outcome::RobotsUnavailable { cause }
+            | Outcome::SitemapFailed { cause, .. }
             | Outcome::DnsFailed { cause, is_temporary: true }
             | Outcome::HostUnreachable { cause }
             | Outcome::InvalidResponse { cause }
@@ -414,6 +444,9 @@ pub(crate) mod tests {
             Outcome::HostUnreachable { cause: text() },
             Outcome::InvalidResponse { cause: text() },
             Outcome::WriteFailed { cause: text() },
+            Outcome::Sitemap { urls: 3 },
+            Outcome::SitemapFailed { cause: text(), is_temporary: false },
+            Outcome::SitemapFailed { cause: text(), is_temporary: true },
             Outcome::NotReached,
         ]
     }
@@ -425,6 +458,7 @@ pub(crate) mod tests {
                 Outcome::Page => OutcomeGroup::Page,
                 Outcome::Redirect { .. } => OutcomeGroup::Redirect,
                 Outcome::NotReached => OutcomeGroup::NotReached,
+                Outcome::Sitemap { .. } | Outcome::SitemapFailed { .. } => OutcomeGroup::Sitemap,
                 Outcome::RedirectRejected { .. }
                 | Outcome::Rejected { .. }
                 | Outcome::RobotsDisallowed
@@ -479,6 +513,7 @@ pub(crate) mod tests {
                 outcome,
                 Outcome::ConnectionFailed { .. }
                     | Outcome::StaleConnection
+                    | Outcome::SitemapFailed { is_temporary: true, .. }
                     | Outcome::RequestNotProcessed
                     | Outcome::Timeout { .. }
                     | Outcome::HostUnreachable { .. }
@@ -486,7 +521,8 @@ pub(crate) mod tests {
                     | Outcome::DnsFailed { is_temporary: true, .. }
             );
             assert_eq!(outcome.is_temporary(), expected, "{outcome:?}");
-            assert!(!expected || outcome.group() == OutcomeGroup::Failed, "{outcome:?}");
+            let is_failure = matches!(outcome.group(), OutcomeGroup::Failed | OutcomeGroup::Sitemap);
+            assert!(!expected || is_failure, "{outcome:?}");
         }
         let is_temporary = |code: &u16| Outcome::HttpStatus { code: *code, retry_after: None }.is_temporary();
         let expected =

@@ -36,6 +36,8 @@ pub struct Page {
     pub links: UrlList,
     /// When it was fetched.
     pub fetched: SystemTime,
+    /// When it was last modified, if a sitemap that was read before says so.
+    pub lastmod: Option<SystemTime>,
 }
 
 impl Page {

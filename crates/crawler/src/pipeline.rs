@@ -28,7 +28,7 @@ use crate::backend::{Snapshot, WorkerId};
 use crate::config::{FetchConfig, Oversize, fetch_setters};
 use crate::error::Error;
 use crate::fetch::robots::waits::RobotsWaits;
-use crate::html::normal_form;
+use crate::html::{self, normal_form};
 use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::output::parts::{CrawlIdentity, Parts};
 use crate::modules::page_pipeline::{OutcomeCallback, PagePipeline};
@@ -37,6 +37,7 @@ use crate::outcome::Outcome;
 use crate::prioritizer::{DepthPopularity, Prioritizer, PriorityQueues};
 use crate::request_settings::Politeness;
 use crate::scope::Scope;
+use crate::seed_list::SeedUrls;
 use crate::similarity::Threshold;
 use crate::stop::StopHandle;
 use crate::strip_query::StripQuery;
@@ -78,10 +79,17 @@ pub(crate) type NoticeCallback = Box<dyn Fn(&str) + Send + Sync>;
 #[must_use = "a crawl does nothing until it runs"]
 pub struct Crawler {
     pub(crate) seeds: Vec<Url>,
+    /// Further seeds, which are read when the crawl starts.
+    pub(crate) seed_list: Option<SeedUrls>,
+    pub(crate) seed_list_name: String,
     pub(crate) config: FetchConfig,
     /// The delay of sites, if it is not the default part of the delay of hosts.
     pub(crate) site_delay: Option<Duration>,
     pub(crate) scope: Scope,
+    /// Sitemaps that the user names.
+    pub(crate) sitemaps: Vec<Url>,
+    /// Whether the sitemaps that a robots.txt names are used, if the scope has bounds.
+    pub(crate) uses_robots_sitemaps: bool,
     pub(crate) max_depth: Option<u32>,
     pub(crate) max_time: Option<Duration>,
     pub(crate) follow_duplicates: bool,
@@ -114,10 +122,43 @@ impl Crawler {
 
     /// A crawl from several seeds.
     pub fn from_seeds(seeds: impl IntoIterator<Item = Url>) -> Result<Crawler, Error> {
-        let mut seeds: Vec<Url> = seeds.into_iter().collect();
-        if seeds.is_empty() {
-            return Err(Error::InvalidSetting("a crawl needs at least one seed".into()));
+        let seeds: Vec<Url> = seeds.into_iter().collect();
+        match seeds.is_empty() {
+            true => Err(Error::InvalidSetting("a crawl needs at least one seed".into())),
+            false => Crawler::build(seeds),
         }
+    }
+
+    /// A crawl from a list of seeds, of any length: http and https URLs without credentials. The list is read when the crawl
+    /// starts, to its end and before the first request; an error in it fails the crawl. A crawl with a
+    /// [state](Crawler::state_dir) reads it once: a resumed crawl has its seeds.
+    ///
+    /// The seeds take some tens of bytes each. They extend the [scope](Crawler::scope), each by its host, domain or URL prefix,
+    /// whichever the scope consists of.
+    ///
+    /// ```no_run
+    /// use std::io::{BufRead, BufReader};
+    ///
+    /// use crawler::{Crawler, Error, Scope};
+    ///
+    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let lines = BufReader::new(std::fs::File::open("seeds.txt")?).lines();
+    /// let unreadable = |error: &dyn std::fmt::Display| Error::InvalidSetting(format!("cannot read seeds.txt: {error}"));
+    /// let urls = lines.map(move |line| {
+    ///     let line = line.map_err(|error| unreadable(&error))?;
+    ///     line.parse().map_err(|error| unreadable(&error))
+    /// });
+    /// let report = Crawler::from_seed_list(urls)?.scope(Scope::hosts(&[])).run_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_seed_list(
+        urls: impl IntoIterator<Item = Result<Url, Error>, IntoIter: Send + 'static>,
+    ) -> Result<Crawler, Error> {
+        Ok(Crawler::build(Vec::new())?.with_seed_list(String::new(), urls))
+    }
+
+    fn build(mut seeds: Vec<Url>) -> Result<Crawler, Error> {
         if let Some(other) = seeds.iter().find(|seed| !matches!(seed.scheme(), "http" | "https")) {
             let scheme = other.scheme();
             return Err(Error::InvalidSetting(format!(
@@ -154,9 +195,13 @@ impl Crawler {
         };
         let crawler = Crawler {
             seeds,
+            seed_list: None,
+            seed_list_name: String::new(),
             config,
             site_delay: None,
             scope: Scope::anywhere(),
+            sitemaps: Vec::new(),
+            uses_robots_sitemaps: true,
             max_depth: None,
             max_time: None,
             follow_duplicates: false,
@@ -234,6 +279,32 @@ impl Crawler {
     /// ```
     pub fn scope(mut self, scope: Scope) -> Crawler {
         self.scope = scope;
+        self
+    }
+
+    /// Adds a sitemap, sitemap index or feed: an absolute http or https URL on any host. The URLs that it lists are followed as
+    /// links of a seed are, at depth 1, if they are in [scope](Crawler::scope).
+    ///
+    /// ```no_run
+    /// use crawler::{Crawler, Scope};
+    ///
+    /// let seed = "https://www.example.org/".parse().expect("a URL");
+    /// let scope = Scope::hosts(std::slice::from_ref(&seed));
+    /// let crawler = Crawler::from_seeds([seed])?.scope(scope).sitemap("https://www.example.org/news.xml")?;
+    /// # Ok::<(), crawler::Error>(())
+    /// ```
+    pub fn sitemap(mut self, url: &str) -> Result<Crawler, Error> {
+        let url = html::normalize(url).map_err(|bad| {
+            Error::InvalidSetting(format!("sitemap {url:?} is {bad}; use an absolute http or https URL"))
+        })?;
+        self.sitemaps.push(url);
+        Ok(self)
+    }
+
+    /// Sets whether the sitemaps that the robots.txt of a host names are used; true by default. They are not used if the scope is
+    /// the whole web, or if robots.txt is not obeyed.
+    pub fn robots_sitemaps(mut self, used: bool) -> Crawler {
+        self.uses_robots_sitemaps = used;
         self
     }
 
@@ -456,7 +527,7 @@ impl Crawler {
     fn run_in_memory(mut self) -> Result<CrawlReport, Error> {
         let pages = self.open_outputs(self.fresh_start())?;
         let backend = Arc::new(LocalBackend::new(self.settings.clone()));
-        LocalRun { backend, pages, elapsed: Duration::ZERO, retried: 0, syncs: false }.run(self)
+        LocalRun { backend, pages, elapsed: Duration::ZERO, retried: 0, state: None }.run(self)
     }
 
     fn fresh_start(&self) -> Start<'static> {

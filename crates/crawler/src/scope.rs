@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use memchr::{memchr, memchr_iter};
 use regex::RegexSet;
@@ -16,6 +17,7 @@ use crate::fetch::http::non_public_kind;
 use crate::html::{BadLink, normal_form};
 use crate::origin::{Origin, origin_prefix, throttle_key, without_credentials};
 use crate::request_settings::dns_override;
+use crate::seed_list::SeedIndex;
 use crate::strip_query::StripQuery;
 
 /// The maximum number of path segments. Relative links that never end make paths grow without limit.
@@ -90,6 +92,8 @@ pub struct Scope {
     exclude: Option<RegexSet>,
     /// The rule for non-public addresses; all are allowed if it is absent.
     private: Option<PrivateAddressRule>,
+    /// Further bounds: those of seed lists.
+    seeds: Option<Arc<SeedIndex>>,
 }
 
 /// The rule for URLs whose host is a non-public address. The connector applies the same rule to resolved addresses.
@@ -99,6 +103,8 @@ struct PrivateAddressRule {
     trusted_origins: Vec<String>,
     /// Hosts with another address than their own.
     dns_overrides: Vec<(String, IpAddr)>,
+    /// The seeds of lists, whose origins are allowed too.
+    seeds: Option<Arc<SeedIndex>>,
 }
 
 #[derive(Debug, Clone)]
@@ -112,7 +118,7 @@ enum Bounds {
 
 impl Scope {
     fn within(bounds: Bounds) -> Scope {
-        Scope { bounds, include: None, exclude: None, private: None }
+        Scope { bounds, include: None, exclude: None, private: None, seeds: None }
     }
 
     /// The whole web.
@@ -180,13 +186,14 @@ impl Scope {
                 .map(|seed| format!("{}/", Origin::from_url(&normal(seed))))
                 .collect(),
             dns_overrides: config.requests.dns_overrides.clone(),
+            seeds: self.seeds.clone(),
         });
         Scope { private, ..self }
     }
 
     /// All settings of the scope, to find out whether another scope is the same.
     pub(crate) fn settings(&self) -> String {
-        let Scope { bounds, include, exclude, private } = self;
+        let Scope { bounds, include, exclude, private, seeds: _ } = self;
         // Sets have no order.
         let mut bounds: Vec<String> = match bounds {
             Bounds::Anywhere => vec!["any".into()],
@@ -199,6 +206,33 @@ impl Scope {
         bounds.sort_unstable();
         let patterns = [include, exclude].map(|set| set.as_ref().map_or(&[][..], RegexSet::patterns));
         format!("{bounds:?} {patterns:?} {private:?}")
+    }
+
+    /// The entry of a listed seed that extends the bounds.
+    pub(crate) fn seed_entry(&self, seed: &Url) -> Option<String> {
+        match self.bounds {
+            Bounds::Anywhere => None,
+            Bounds::Domains(_) => Some(format!("domain {}", Domain::from_url(seed).as_str())),
+            Bounds::Hosts(_) => Some(format!("host {}", throttle_key(seed.as_str()))),
+            Bounds::Prefixes(_) => Some(format!("prefix {seed}")),
+        }
+    }
+
+    /// Extends the bounds by those of listed seeds.
+    pub(crate) fn with_seed_index(self, seeds: Option<Arc<SeedIndex>>) -> Scope {
+        let private = self.private.map(|rule| PrivateAddressRule { seeds: seeds.clone(), ..rule });
+        Scope { seeds, private, ..self }
+    }
+
+    /// Whether the bounds of listed seeds contain a URL.
+    fn is_in_seed_index(&self, url: &str) -> bool {
+        let Some(seeds) = &self.seeds else { return false };
+        match self.bounds {
+            Bounds::Anywhere => true,
+            Bounds::Domains(_) => seeds.contains(&format!("domain {}", Domain::from_url_str(url).as_str())),
+            Bounds::Hosts(_) => seeds.contains(&format!("host {}", throttle_key(url))),
+            Bounds::Prefixes(_) => prefixes_of(url).any(|prefix| seeds.contains(&format!("prefix {prefix}"))),
+        }
     }
 
     /// The bounds, for messages.
@@ -223,9 +257,13 @@ impl Scope {
     pub(crate) fn contains(&self, url: &str) -> bool {
         match &self.bounds {
             Bounds::Anywhere => true,
-            Bounds::Domains(domains) => domains.contains(&Domain::from_url_str(url)),
-            Bounds::Hosts(hosts) => hosts.contains(throttle_key(url)),
-            Bounds::Prefixes(prefixes) => prefixes.iter().any(|prefix| is_below(prefix, url)),
+            Bounds::Domains(domains) => {
+                domains.contains(&Domain::from_url_str(url)) || self.is_in_seed_index(url)
+            }
+            Bounds::Hosts(hosts) => hosts.contains(throttle_key(url)) || self.is_in_seed_index(url),
+            Bounds::Prefixes(prefixes) => {
+                prefixes.iter().any(|prefix| is_below(prefix, url)) || self.is_in_seed_index(url)
+            }
         }
     }
 
@@ -233,6 +271,29 @@ impl Scope {
     /// without credentials.
     pub fn check(&self, url: &str) -> Result<(), RejectReason> {
         self.checker().check(url)
+    }
+
+    /// Whether the bounds are the whole web.
+    /// What the bounds consist of.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.bounds {
+            Bounds::Anywhere => "any",
+            Bounds::Domains(_) => "domain",
+            Bounds::Hosts(_) => "host",
+            Bounds::Prefixes(_) => "prefix",
+        }
+    }
+
+    pub(crate) fn is_anywhere(&self) -> bool {
+        matches!(self.bounds, Bounds::Anywhere)
+    }
+
+    /// Checks whether the host of a URL may be asked at all, in scope or not: it is not a non-public address.
+    pub(crate) fn check_address(&self, url: &str) -> Result<(), RejectReason> {
+        match self.private.as_ref().is_some_and(|rule| rule.rejects(url)) {
+            true => Err(RejectReason::PrivateAddress),
+            false => Ok(()),
+        }
     }
 
     /// Checks many URLs.
@@ -293,6 +354,11 @@ impl PrivateAddressRule {
         if self.trusted_origins.iter().any(|origin| url.starts_with(origin)) {
             return false;
         }
+        if let Some(seeds) = &self.seeds
+            && seeds.contains(&format!("origin {}", origin_prefix(url)))
+        {
+            return false;
+        }
         // Few hosts are addresses. The last character distinguishes them from names without parsing the URL.
         let authority = url.split('/').nth(2).unwrap_or("");
         let host = match authority.rsplit_once(':') {
@@ -324,6 +390,20 @@ fn is_below(prefix: &str, url: &str) -> bool {
         Some(rest) if prefix.contains('?') => rest.starts_with('&'),
         Some(rest) => prefix.ends_with('/') || rest.starts_with(['/', '?']),
     }
+}
+
+/// The prefixes that contain a URL, as [`is_below`] defines it.
+fn prefixes_of(url: &str) -> impl Iterator<Item = &str> {
+    let query = memchr(b'?', url.as_bytes()).unwrap_or(url.len());
+    (1..=url.len())
+        .filter(move |end| match url.as_bytes().get(*end) {
+            None => true,
+            Some(b'&') => *end > query,
+            Some(b'/' | b'?') if *end <= query => true,
+            Some(_) => *end <= query && url.as_bytes()[end - 1] == b'/',
+        })
+        .filter(|end| url.is_char_boundary(*end))
+        .map(|end| &url[..end])
 }
 
 /// The normal form of a URL. A URL without one is its own: no link leads to it.
@@ -522,6 +602,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn prefixes_of_a_url_are_those_it_is_below(
+            url in "http://[ab]/([ab]/|[ab]|/){0,5}([?][ab&=/?]{0,5})?",
+            prefix in "http://[ab]/([ab]/|[ab]|/){0,5}([?][ab&=/?]{0,5})?",
+        ) {
+            for prefix in [prefix.as_str(), &url[..url.len() - url.len() % 3]] {
+                prop_assert_eq!(prefixes_of(&url).any(|of| of == prefix), is_below(prefix, &url), "{} {}", prefix, url);
+            }
+        }
+
         /// A URL is below a prefix if it has its origin and its path continues the prefix at a segment boundary.
         #[test]
         fn a_prefix_contains_what_comparing_parsed_urls_says(

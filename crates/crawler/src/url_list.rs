@@ -37,6 +37,26 @@ impl UrlList {
         self.ends.push(self.text.len());
     }
 
+    /// Keeps only the URLs for which `keep` returns true, in place. It is called with the index of each URL.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(usize, &str) -> bool) {
+        let mut bytes = std::mem::take(&mut self.text).into_bytes();
+        let (mut start, mut kept, mut kept_bytes) = (0, 0, 0);
+        for index in 0..self.ends.len() {
+            let end = self.ends[index];
+            // The text was UTF-8 and is cut between URLs only.
+            if keep(index, std::str::from_utf8(&bytes[start..end]).unwrap_or_default()) {
+                bytes.copy_within(start..end, kept_bytes);
+                kept_bytes += end - start;
+                self.ends[kept] = kept_bytes;
+                kept += 1;
+            }
+            start = end;
+        }
+        bytes.truncate(kept_bytes);
+        self.ends.truncate(kept);
+        self.text = String::from_utf8(bytes).unwrap_or_default();
+    }
+
     /// The number of URLs.
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -106,6 +126,18 @@ impl<'de> Deserialize<'de> for UrlList {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn retained_urls_stay_in_order() {
+        let urls = ["http://a/", "http://bb/é", "", "http://c/", "http://dddd/"];
+        for kept in 0..1 << urls.len() {
+            let mut list: UrlList = urls.iter().collect();
+            list.retain(|index, url| url == urls[index] && kept >> index & 1 == 1);
+            let expected: Vec<&str> =
+                (0..urls.len()).filter(|index| kept >> index & 1 == 1).map(|index| urls[index]).collect();
+            assert_eq!(list.iter().collect::<Vec<_>>(), expected);
+        }
+    }
 
     #[test]
     fn list_returns_what_was_pushed_in_order() {

@@ -6,10 +6,11 @@ mod host_queues;
 mod lease_budget;
 pub mod liveness;
 pub mod parsed_page;
+mod sitemaps;
 mod transfers;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -36,6 +37,7 @@ use crate::page::Page;
 use crate::prioritizer::SourceLink;
 use crate::scope::{RejectReason, Scope};
 use crate::similarity::Threshold;
+use crate::sitemap;
 use crate::stop::StopHandle;
 use crate::task::Depth;
 use crate::url_list::UrlList;
@@ -53,6 +55,9 @@ const MAX_MODULE_CALLS: usize = 64;
 /// How many bytes of page bodies a worker processes and completes at a time. Links, lines of outputs and rows of a state
 /// can take twenty times the size of their page.
 const MAX_BODY_BYTES: usize = 2 << 20;
+
+/// How many sitemaps a worker reads and completes at a time. Each can take some tens of megabytes.
+const MAX_SITEMAPS_IN_FLIGHT: usize = 2;
 
 /// How long a stopped crawl waits for modules to finish their pages.
 const MODULE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -75,6 +80,8 @@ pub struct WorkerContext<R> {
     pub similarity: Option<Threshold>,
     /// Whether links on duplicates and near-duplicates are followed.
     pub follow_duplicates: bool,
+    /// Whether sitemaps are used that a robots.txt names.
+    pub uses_sitemaps: bool,
     /// Whether the prioritizer wants to know the links through which URLs are found.
     pub wants_source_links: bool,
     /// The most leases a worker holds: the size of its queue.
@@ -95,6 +102,8 @@ pub struct Worker<R> {
     /// Permits for the bytes of pages between their download and their completion.
     body_bytes: Arc<Semaphore>,
     module_calls: Semaphore,
+    /// Permits for sitemaps between their request and their completion.
+    sitemaps: Arc<Semaphore>,
     capacity: Arc<Capacity>,
     claims: Arc<DomainClaims>,
     /// The first error of the backend during a fetch.
@@ -123,6 +132,7 @@ impl FetchedLease {
 struct Permits {
     _in_flight: Option<InFlightPermit>,
     _body_bytes: Option<OwnedSemaphorePermit>,
+    _sitemap: Option<OwnedSemaphorePermit>,
 }
 
 impl<R: Backend> Worker<R> {
@@ -139,6 +149,7 @@ impl<R: Backend> Worker<R> {
             in_flight,
             body_bytes: Arc::new(Semaphore::new(MAX_BODY_BYTES)),
             module_calls,
+            sitemaps: Arc::new(Semaphore::new(MAX_SITEMAPS_IN_FLIGHT)),
             capacity: Arc::default(),
             claims: Arc::default(),
             failure,
@@ -229,6 +240,13 @@ impl<R: Backend> Worker<R> {
         }
         completion.outcome = match self.fetch(&lease, &budget).await {
             Err(outcome) => outcome,
+            Ok((url, FetchResult::Redirect(location))) if lease.is_sitemap() => {
+                self.redirect_sitemap(&url, &lease, &location, &mut completion.sitemaps)
+            }
+            Ok((url, FetchResult::Page(download))) if lease.is_sitemap() => {
+                let contents = budget.take_sitemap(&url).finish(!download.truncated);
+                self.process_sitemap(&lease, contents, &mut completion)
+            }
             Ok((url, FetchResult::Redirect(location))) => {
                 self.redirect(&url, &lease, &location, &mut completion.outlinks)
             }
@@ -247,16 +265,18 @@ impl<R: Backend> Worker<R> {
             let transfer = budget.other_worker().map(|other| (lease.clone(), other));
             return Ok(FetchedLease { host, completion: None, permits: Permits::default(), transfer });
         }
+        self.collect_robots_sitemaps(&lease, &mut completion);
         completion.bytes = budget.bytes_read();
         completion.host_delay = self.fetcher.throttle().host_delay(&host);
         completion.site_cooldown = self.fetcher.throttle().site_cooldown(&Domain::from_throttle_key(&host));
-        let permits = Permits { _in_flight: budget.into_permit(), _body_bytes: body_bytes };
+        let (in_flight, sitemap) = budget.into_permits();
+        let permits = Permits { _in_flight: in_flight, _body_bytes: body_bytes, _sitemap: sitemap };
         Ok(FetchedLease { host, completion: Some(completion), permits, transfer: None })
     }
 
     /// Whether links to the URL are followed now: it may have been admitted with other settings. Seeds are not checked.
     fn check_scope(&self, lease: &Lease) -> Result<(), RejectReason> {
-        match lease.is_seed() && lease.redirects == 0 {
+        match lease.is_seed() && lease.redirects == 0 || lease.is_sitemap() {
             true => Ok(()),
             false => self.context.scope.check(&lease.url),
         }
@@ -270,8 +290,8 @@ impl<R: Backend> Worker<R> {
     }
 
     async fn fetch(&self, lease: &Lease, budget: &LeaseBudget<'_, R>) -> Result<(Url, FetchResult), Outcome> {
-        let url =
-            Url::parse(&lease.url).map_err(|error| Outcome::InvalidResponse { cause: error.to_string() })?;
+        let url = Url::parse(sitemap::shown_url(&lease.url))
+            .map_err(|error| Outcome::InvalidResponse { cause: error.to_string() })?;
         let result = self.fetcher.fetch(&url, budget).await?;
         Ok((url, result))
     }
@@ -287,7 +307,9 @@ impl<R: Backend> Worker<R> {
         let context = &*self.context;
         let (config, key) = (self.fetcher.config(), context.backend.hash_key());
         let (similarity, wants_link_texts) = (context.similarity, context.wants_source_links);
-        let parsed = ParsedPage::new(key, url, lease.depth, download, similarity, wants_link_texts, config);
+        let mut parsed =
+            ParsedPage::new(key, url, lease.depth, download, similarity, wants_link_texts, config);
+        parsed.page.lastmod = lease.lastmod.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds.into()));
         // A revisit only collects links: the page was stored by the first visit.
         let content_match = match lease.is_revisit {
             true => ContentMatch::New,
@@ -363,10 +385,14 @@ impl<R: Backend> Worker<R> {
         }
         let (writes, lease, outcome) =
             (completion.writes.clone(), completion.lease.clone(), completion.outcome.clone());
+        let has_robots_sitemaps = !completion.sitemaps.urls.is_empty() && !lease.is_sitemap();
         let results = backend.complete(vec![completion]).await?;
         // The outcome of a revisited URL was reported by the first visit.
         if !lease.is_revisit && matches!(results.first(), Some(CompleteResult::Applied { .. })) {
-            pipeline.report_outcome(&outcome, &lease);
+            pipeline.report_outcome(&sitemap::outcome(&lease.url, outcome), &lease);
+        }
+        if has_robots_sitemaps && matches!(results.first(), Some(CompleteResult::Applied { .. })) {
+            self.robots_sitemaps_admitted(&lease);
         }
         if let Some(CompleteResult::Applied { id, exhausted, .. }) = results.first() {
             // Stop now: otherwise each host would find out only after its delay that the budget is exhausted.

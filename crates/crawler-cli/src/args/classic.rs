@@ -8,6 +8,7 @@ use crawler::internal::classic::ClassicInternals as _;
 use crawler::internal::task::Depth;
 use url::Url;
 
+use super::crawl::complete_seed;
 use super::{FetchArgs, Verbosity};
 use crate::values;
 
@@ -66,8 +67,9 @@ impl ClassicArgs {
         self.fetch.login.resolve()?;
         // Clap requires all three.
         let missing = |name| format!("missing <{name}>");
-        let seed = self.seed.as_deref().ok_or_else(|| missing("seedURL"))?;
-        let seed = values::seed(seed).map_err(|error| error.of("seedURL"))?;
+        let mut seed = self.seed.clone().ok_or_else(|| missing("seedURL"))?;
+        complete_seed(&mut seed, self.fetch.verbosity() == Verbosity::Quiet);
+        let seed = values::seed(&seed).map_err(|error| error.of("seedURL"))?;
         let directory = self.directory.clone().ok_or_else(|| missing("pageDirectory"))?;
         let max_depth = self.max_depth.ok_or_else(|| missing("maxDepth"))?;
         let internal = self.internal.as_deref().map(values::prefix).transpose();

@@ -14,13 +14,16 @@ use crawler::internal::prioritizer::{PageRank, PriorityQueues, Random, pagerank}
 use crawler::internal::scope::rejecting_private;
 use crawler::internal::similarity::Threshold;
 use crawler::internal::task::Depth;
-use crawler::{CookieJar, Crawler, Politeness, Scope};
+use crawler::{CookieJar, Crawler, Error, Politeness, Scope};
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
-use super::FetchArgs;
 use super::distributed::DistributedArgs;
+use super::sources::SourceArgs;
+use super::{FetchArgs, Verbosity};
 use crate::commands::crawl::saved_options::SavedOptions;
+use crate::printable::print_error;
+use crate::seed_files::SeedFiles;
 use crate::values;
 
 /// The options of `crawler crawl`. They are serialized into the crawl's state; each key is the name of its option.
@@ -31,6 +34,9 @@ pub struct CrawlOptions {
     #[arg(value_name = "URL", required = true)]
     #[serde(serialize_with = "seeds_without_credentials")]
     pub seeds: Vec<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub sources: SourceArgs,
 
     /// Process each page with this module (see Modules below); repeatable
     #[arg(long, value_name = "NAME[=ARGS]", default_value = "noop", value_parser = values::module, help_heading = "Pages")]
@@ -170,11 +176,16 @@ pub struct CrawlOptions {
     #[arg(skip)]
     #[serde(skip)]
     pub explicit: Vec<String>,
+    /// Whether the crawl was started before and these are its saved options.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub is_resumed: bool,
 }
 
 /// Gives options that `crawl` shares with the classic crawl their help for a crawl of many hosts.
 pub fn adapt_help(crawl: clap::Command) -> clap::Command {
     crawl
+        .mut_arg("seeds", |seeds| seeds.required(false).required_unless_present("seed_files"))
         .mut_arg("max_page_bytes", |option| option.help("Maximum size of a page, received and decoded"))
         .mut_arg("verbose", |option| option.help("Print the outcome of each URL"))
 }
@@ -243,8 +254,10 @@ impl CrawlOptions {
             OversizeRule::Truncate => Oversize::Truncate,
             OversizeRule::Drop => Oversize::Drop,
         };
-        let mut crawler = Crawler::from_seeds(seeds.clone())
+        let mut crawler = options
+            .crawler_of(seeds.clone())
             .map_err(|error| error.to_string())?
+            .robots_sitemaps(!options.sources.no_sitemaps)
             .configure(|fetch| {
                 *fetch = FetchConfig { oversize, ..config };
             })
@@ -275,6 +288,9 @@ impl CrawlOptions {
         if let Some(rank) = page_rank {
             crawler = crawler.prioritizer(rank);
         }
+        for sitemap in &options.sources.sitemap {
+            crawler = crawler.sitemap(sitemap).map_err(|error| format!("--sitemap: {error}"))?;
+        }
         for module in &options.module {
             crawler = crawler.module_from_spec(module).map_err(|error| format!("--module: {error}"))?;
         }
@@ -282,6 +298,32 @@ impl CrawlOptions {
             crawler = crawler.state_dir(directory).metadata(SavedOptions::new(&options).to_bytes());
         }
         Ok(CrawlJob { crawler, options, cookies })
+    }
+
+    /// Adds the scheme to seeds without one, and says so.
+    pub fn complete_seeds(&mut self) {
+        let is_quiet = self.fetch.verbosity() == Verbosity::Quiet;
+        for seed in &mut self.seeds {
+            complete_seed(seed, is_quiet);
+        }
+    }
+
+    /// A crawl of these seeds, and of those in the seed lists.
+    fn crawler_of(&self, seeds: Vec<Url>) -> Result<Crawler, Error> {
+        let files = &self.sources.seed_files;
+        if files.is_empty() && !self.is_resumed {
+            return Crawler::from_seeds(seeds);
+        }
+        let crawler = match seeds.is_empty() {
+            true => Crawler::from_seed_list([])?,
+            false => Crawler::from_seeds(seeds)?,
+        };
+        let is_quiet = self.fetch.verbosity() == Verbosity::Quiet;
+        Ok(match files.is_empty() {
+            true => crawler,
+            false => crawler
+                .with_seed_list(files.join(" "), SeedFiles::new(files.clone(), is_quiet, self.is_resumed)),
+        })
     }
 
     /// The distributed crawl, if `--redis` was given. It reports to `notice`.
@@ -381,6 +423,7 @@ impl CrawlOptions {
                 *path = absolute(option, path)?;
             }
         }
+        self.sources.make_absolute()?;
         Ok(self)
     }
 
@@ -399,6 +442,16 @@ impl CrawlOptions {
             return Err(format!("--summary and --module {module} write the same file; give different files"));
         }
         Ok(())
+    }
+}
+
+/// Adds the scheme to a seed without one, and says so unless it `is_quiet`.
+pub fn complete_seed(seed: &mut String, is_quiet: bool) {
+    if let Some(url) = values::completed_seed(seed) {
+        if !is_quiet {
+            print_error(&format!("'{seed}' has no scheme; crawling {url}"));
+        }
+        *seed = url.into();
     }
 }
 
@@ -461,7 +514,8 @@ mod tests {
                    --workers 3 --oversize drop \
                    --pagerank-url http://ranks.test/ --progress json --summary s.json --resolve *.a.test=::1 \
                    --ca-file ca.pem --delay 250ms --user-agent me --contact https://a.test/ \
-                   --robots-token me -v --overwrite --state s --follow-duplicates";
+                   --robots-token me -v --overwrite --state s --follow-duplicates \
+                   --seeds /a.txt --seeds - --sitemap http://a.test/s.xml --no-sitemaps";
         for options in ["http://a.test/", all].map(parse) {
             let text = serde_json::to_string(&options).unwrap();
             assert_eq!(serde_json::from_str::<CrawlOptions>(&text).unwrap(), options, "{text}");
@@ -473,7 +527,7 @@ mod tests {
         let serialized = serde_json::to_value(parse("http://a.test/")).unwrap();
         let Value::Object(serialized) = serialized else { panic!("{serialized}") };
         let command = <TestCli as clap::CommandFactory>::command();
-        for key in serialized.keys().filter(|key| *key != "seeds") {
+        for key in serialized.keys().filter(|key| !["seeds", "seed-files"].contains(&key.as_str())) {
             assert!(command.get_arguments().any(|option| option.get_long() == Some(key)), "{key}");
         }
     }

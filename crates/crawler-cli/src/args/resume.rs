@@ -8,7 +8,7 @@ use super::crawl::{CrawlOptions, absolute};
 use super::distributed::MODULE_HELP;
 
 /// The options of `crawl` that `resume` does not list: those that cannot change, which the library explains.
-const FIXED: [&str; 3] = ["strip-query", "max-depth", "similarity"];
+const FIXED: [&str; 4] = ["strip-query", "max-depth", "similarity", "seeds"];
 
 /// The options of `crawl` that are not for a crawl with a state.
 const NOT_FOR_RESUME: [&str; 5] = ["state", "redis", "crawl", "dead-after", "replicas"];
@@ -57,6 +57,7 @@ impl ResumeOptions {
     pub fn validate(mut self) -> Result<ResumeOptions, String> {
         self.directory = absolute("DIR", &self.directory)?;
         self.options.fetch.login.resolve()?;
+        self.options.complete_seeds();
         Ok(self)
     }
 
@@ -77,6 +78,7 @@ impl ResumeOptions {
         // Files that are named later must not be deleted because of an earlier command.
         merged.overwrite = overwrite;
         merged.retry_failed = retry_failed;
+        merged.is_resumed = true;
         Ok(merged)
     }
 }

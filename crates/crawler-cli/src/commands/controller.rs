@@ -12,7 +12,6 @@ use crawler::internal::distributed::crawl_loss::CrawlLossDetector;
 use crawler::internal::distributed::remote::{CrawlStatus, RemoteCrawl};
 use crawler::internal::distributed::{Notice, SharedCrawl};
 use crawler::internal::error::redis_error;
-use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::ResumeStatus;
 use crawler::internal::stop::StopHandle;
 use crawler::{CrawlReport, Error, StorageErrorKind};
@@ -96,6 +95,7 @@ async fn control(
     reader: &StdoutReader,
 ) -> Result<CrawlReport, Error> {
     let CrawlJob { crawler, options, .. } = job;
+    let mut submitted = options.clone();
     let info = RemoteCrawl::info(shared).await?;
     let saved = info.as_ref().and_then(|info| SavedOptions::read(&info.metadata, &shared.redis.crawl).ok());
     match (&info, &saved) {
@@ -104,8 +104,16 @@ async fn control(
         (Some(_), None) => {}
     }
     // The seeds that `crawler submit` has added stay in scope.
-    let metadata = SavedOptions::distributed(&options.clone().with_seeds_of(saved.as_ref())).to_bytes();
-    let seeds = crawler.seeds().to_vec();
+    let saved_options = SavedOptions::distributed(&options.clone().with_seeds_of(saved.as_ref()));
+    let metadata = match &info {
+        // The crawl has the seeds of its lists, unless the process that read them was stopped before their end.
+        Some(info) if !matches!(info.state.phase, Phase::Seeding) && saved.is_some() => {
+            submitted.sources.seed_files.clear();
+            submitted.is_resumed = true;
+            saved_options.with_lists(Some(&info.metadata), false).to_bytes()
+        }
+        info => saved_options.with_lists(info.as_ref().map(|info| &*info.metadata), true).to_bytes(),
+    };
     let remote = RemoteCrawl::open(crawler, shared).await?;
     let changed = saved.as_ref().map_or_else(Vec::new, |saved| options.differs_from(saved));
     if !changed.is_empty() {
@@ -127,7 +135,8 @@ async fn control(
     // Those of an earlier controller that was killed.
     cookie_parts(&options).iter().for_each(|part| drop(fs::remove_file(part)));
     display.show(&remote.status().await?.snapshot);
-    remote.submit(&metadata, &seeds, shared).await?;
+    let submitted = submitted.validate().map_err(Error::InvalidSetting)?;
+    remote.submit(&metadata, submitted.crawler, shared).await?;
     let mut supervisor = Supervisor::new(shared, &options, Arc::clone(display), reader.clone());
     let report = supervise(&remote, &mut supervisor, resumed, shared, display, stop).await;
     if report.is_err() {

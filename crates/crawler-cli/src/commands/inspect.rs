@@ -11,7 +11,7 @@ use crawler::internal::modules::timestamp::rfc3339;
 use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
 use crawler::internal::time_text::time_text;
-use crawler::{Error, Outcome};
+use crawler::{Error, Outcome, Scope};
 use url::Url;
 
 use crate::EXIT_FAILED;
@@ -58,6 +58,15 @@ impl StoredCrawl {
         }
     }
 
+    /// The scope of the crawl: that of its options, and of its seed lists.
+    async fn scope(&mut self, options: Option<&CrawlOptions>) -> Result<Option<Scope>, Error> {
+        let Some(scope) = options.and_then(|options| options.link_scope().ok()) else { return Ok(None) };
+        Ok(Some(match self {
+            StoredCrawl::Directory(state) => state.extend_scope(scope)?,
+            StoredCrawl::Redis(state) => state.extend_scope(scope).await?,
+        }))
+    }
+
     async fn history(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
         match self {
             StoredCrawl::Directory(state) => state.history(url),
@@ -92,7 +101,7 @@ async fn try_show(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
     }
     let reason = match crawl.history(url).await? {
         Some(history) => why_not_stored(&history, options.as_ref()),
-        None => why_not_admitted(url, options.as_ref()),
+        None => why_not_admitted(url, options.as_ref(), crawl.scope(options.as_ref()).await?),
     };
     print_error(&format!("cannot show {}: {reason}", without_credentials(url)));
     Ok(EXIT_FAILED)
@@ -109,7 +118,7 @@ async fn try_why(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
     let (lines, status) = match crawl.history(url).await? {
         Some(history) => (describe(&history, &crawl.outputs()?), 0),
         None => {
-            let reason = why_not_admitted(url, options.as_ref());
+            let reason = why_not_admitted(url, options.as_ref(), crawl.scope(options.as_ref()).await?);
             let url = without_credentials(url).to_string();
             (vec![url, format!("  outcome: never admitted, {reason}")], EXIT_FAILED)
         }
@@ -169,6 +178,7 @@ fn describe(history: &UrlHistory, outputs: &[RecordedOutput]) -> Vec<String> {
             }
         }
     }
+    lines.extend(history.lastmod.map(|time| format!("  lastmod: {}, by a sitemap", date(time))));
     if history.found_on.is_empty() {
         lines.push("  discovered via: seed".into());
         return lines;
@@ -210,8 +220,7 @@ fn output_location(
 }
 
 /// Why a URL was never admitted, as far as the options of the crawl show.
-fn why_not_admitted(url: &Url, options: Option<&CrawlOptions>) -> String {
-    let scope = options.and_then(|options| options.link_scope().ok());
+fn why_not_admitted(url: &Url, options: Option<&CrawlOptions>, scope: Option<Scope>) -> String {
     let rejected = match html::normalize(url.as_str()) {
         Err(bad) => Some(RejectReason::InvalidLink(bad)),
         Ok(url) => scope.as_ref().and_then(|scope| scope.check(url.as_str()).err()),
@@ -227,7 +236,11 @@ fn why_not_admitted(url: &Url, options: Option<&CrawlOptions>) -> String {
     };
     let detail = match reason {
         RejectReason::External => {
-            scope.map_or_else(String::new, |scope| format!(": the crawl is limited to {scope} (--scope)"))
+            let has_lists = options.is_some_and(|options| !options.sources.seed_files.is_empty());
+            let lists = if has_lists { " and its seed lists" } else { "" };
+            scope.map_or_else(String::new, |scope| {
+                format!(": the crawl is limited to {scope}{lists} (--scope)")
+            })
         }
         RejectReason::Excluded => " (--include, --exclude)".into(),
         RejectReason::PrivateAddress => " (--allow-private)".into(),

@@ -66,31 +66,38 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
     shared.redis.connect_options.retry_forever = false;
     let is_quiet = options.fetch.quiet;
     // Invalid options are reported before anything changes.
-    let mut new_seeds = options.clone().validate()?.crawler.seeds().to_vec();
+    let new_seeds = options.clone().validate()?.crawler.seeds().to_vec();
+    let (new_lists, new_sitemaps) = (options.sources.seed_files.clone(), options.sources.sitemap.clone());
     let info = RemoteCrawl::info(&shared).await?;
     let (options, metadata) = match &info {
-        None => (options.clone(), SavedOptions::distributed(&options).to_bytes()),
+        None => (options.clone(), SavedOptions::distributed(&options).with_lists(None, true).to_bytes()),
         Some(info) => {
             let saved = SavedOptions::read(&info.metadata, &shared.redis.crawl)?;
             let is_covered = saved.covers(&options);
             let options = options.merged_over(saved)?;
             // Unchanged options keep their version, so that the running processes need not restart.
-            let metadata =
-                if is_covered { Vec::new() } else { SavedOptions::distributed(&options).to_bytes() };
+            let metadata = match is_covered {
+                true => Vec::new(),
+                false => SavedOptions::distributed(&options)
+                    .with_lists(Some(&info.metadata), !new_lists.is_empty())
+                    .to_bytes(),
+            };
             (options, metadata)
         }
     };
     let CrawlJob { crawler, options, .. } = options.validate()?;
-    // The crawl may have been started with query parameters to remove.
-    let strip_query = options.fetch.strip_query()?;
-    new_seeds.iter_mut().for_each(|seed| strip_query.strip_url(seed));
     let remote = RemoteCrawl::open(crawler, &shared).await?;
     let shared = SharedCrawl { dead_after: options.distributed.dead_after, ..shared };
-    let admitted = remote.submit(&metadata, &new_seeds, &shared).await?;
+    // What is submitted now, with the settings of the crawl: it may remove query parameters, for instance.
+    let mut submitted = options.clone();
+    submitted.is_resumed = true;
+    submitted.seeds = new_seeds.into_iter().map(String::from).collect();
+    (submitted.sources.seed_files, submitted.sources.sitemap) = (new_lists, new_sitemaps);
+    let (admitted, count) = remote.submit(&metadata, submitted.validate()?.crawler, &shared).await?;
     if is_quiet {
         return Ok(0);
     }
-    let new = admitted.map_or(new_seeds.len() as u64, |admitted| admitted.new);
+    let new = admitted.map_or(count, |admitted| admitted.new);
     let (name, urls) = (&shared.redis.crawl, counted(new, "URL"));
     let mut text = match info {
         None => format!("started crawl '{name}' with {urls}"),

@@ -57,9 +57,6 @@ fn seed_is_an_absolute_http_or_https_url() {
     for seed in ["ftp://127.0.0.1/", "file:///etc/passwd", "http://", "http://a b/"] {
         is_rejected(&[seed, "DIR", "1"], &["seedURL is invalid: ", "give an absolute http or https URL"]);
     }
-    for seed in ["127.0.0.1", "//127.0.0.1/"] {
-        is_rejected(&[seed, "DIR", "1"], &["not a URL: '", "did you mean http://127.0.0.1/?"]);
-    }
     let long = format!("SEED{}", "a".repeat(5000));
     is_rejected(&[&long, "DIR", "1"], &["seedURL is invalid: ", "bytes, more than 2048"]);
 }

@@ -41,6 +41,8 @@ mod retry_failed;
 mod robots;
 mod safety;
 mod same_page;
+mod seeds;
+mod sitemaps;
 mod sites;
 mod state;
 mod usage;

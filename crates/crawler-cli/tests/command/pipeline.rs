@@ -123,7 +123,8 @@ pub fn adds_up(object: &Value) -> BTreeMap<String, u64> {
     let counted = [("redirect", "redirects"), ("not reached", "not_reached")];
     let counted = counted.map(|(label, key)| (label.to_owned(), number(&object[key])));
     outcomes.extend(counted.into_iter().filter(|(_, count)| *count > 0));
-    let total = outcomes.values().sum::<u64>() + number(&object["pending"]);
+    let sitemaps = number(&object["sitemaps"]["total"]);
+    let total = outcomes.values().sum::<u64>() + sitemaps + number(&object["pending"]);
     assert_eq!(total, number(&object["admitted"]), "{object}");
     let links = &object["links"];
     let rejected: u64 = by_reason(&links["rejected"]).values().sum();

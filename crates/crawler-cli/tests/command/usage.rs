@@ -58,7 +58,7 @@ fn command_after_options_is_reported() {
 }
 
 #[test]
-fn seed_without_a_scheme_is_completed() {
+fn url_without_a_scheme_is_explained() {
     for (seed, url) in [
         ("example.org", "https://example.org/"),
         ("www.example.org/a?b=c", "https://www.example.org/a?b=c"),
@@ -66,8 +66,6 @@ fn seed_without_a_scheme_is_completed() {
         ("127.0.0.1/", "http://127.0.0.1/"),
     ] {
         let expected = format!("not a URL: '{seed}'; did you mean {url}?");
-        error_is(&format!("crawl {seed}"), &format!("{expected} Try 'crawler crawl --help'"));
-        error_is(&format!("{seed} pages 2"), &format!("{expected} Try 'crawler --help'"));
         error_is(&format!("why {seed} --state x"), &format!("{expected} Try 'crawler why --help'"));
     }
 }
@@ -169,14 +167,14 @@ fn negative_values_are_rejected_as_such() {
 #[test]
 fn missing_argument_is_named_with_the_usage() {
     for (line, missing, usage) in [
-        ("crawl", "<URL>...", "crawler crawl [OPTIONS] <URL>..."),
+        ("crawl", "<URL>...", "crawler crawl [OPTIONS] [URL]..."),
         ("resume", "<DIR>", "crawler resume [OPTIONS] <DIR> [URL]..."),
         ("show --state x", "<URL>", "crawler show [OPTIONS] <URL>"),
         ("worker", "--redis <URL> (or the variable CRAWLER_REDIS)", "crawler worker [OPTIONS] --redis <URL>"),
         (
             "submit -q",
             "--redis <URL> (or the variable CRAWLER_REDIS), <URL>...",
-            "crawler submit [OPTIONS] <URL>... --redis <URL>",
+            "crawler submit [OPTIONS] --redis <URL> [URL]...",
         ),
     ] {
         let command = line.split(' ').next().unwrap();

@@ -17,5 +17,6 @@ mod process;
 mod rebalancing;
 mod roles;
 mod sites;
+mod sources;
 mod starts;
 mod startup_errors;

@@ -45,8 +45,8 @@ use self::panics::{DropGuarded, catch_panic};
 pub use self::recorded_settings::RecordedSettings;
 pub use self::scope_change::ResumedScope;
 pub use self::server::StateServer;
-pub(crate) use self::state_reader::admitted_form;
 pub use self::state_reader::{StateReader, StateStatus, UrlHistory, UrlStatus};
+pub(crate) use self::state_reader::{admitted_form, admitted_forms, lastmod_time};
 use super::BackendError;
 use crate::error::{self, StorageErrorKind};
 
@@ -70,6 +70,8 @@ const OUTPUT: Table<u64> = TableDefinition::new("output");
 const HOSTS: Table<&str> = TableDefinition::new("hosts");
 /// Number of pages that link to each domain.
 const DOMAINS: TableDefinition<&str, u32> = TableDefinition::new("domains");
+/// When pages were last modified, by URL id: Unix time in seconds.
+const LASTMODS: TableDefinition<u64, u32> = TableDefinition::new("lastmods");
 
 /// The name of the state file in its directory.
 const STATE_FILE: &str = "crawl.state";
@@ -102,6 +104,7 @@ struct ReadTables {
     output: ReadOnlyTable<u64, &'static [u8]>,
     hosts: ReadOnlyTable<&'static str, &'static [u8]>,
     domains: ReadOnlyTable<&'static str, u32>,
+    lastmods: ReadOnlyTable<u64, u32>,
     meta: ReadOnlyTable<&'static str, &'static [u8]>,
 }
 
@@ -177,6 +180,7 @@ impl Tables {
             output: read.open_table(OUTPUT)?,
             hosts: read.open_table(HOSTS)?,
             domains: read.open_table(DOMAINS)?,
+            lastmods: read.open_table(LASTMODS)?,
             meta: read.open_table(META)?,
         })
     }
@@ -243,6 +247,12 @@ impl Tables {
                     domains.insert(domain.as_str(), pages)?;
                 }
             }
+            if !batch.lastmods.is_empty() || is_first {
+                let mut lastmods = transaction.open_table(LASTMODS)?;
+                for (id, lastmod) in &batch.lastmods {
+                    lastmods.insert(id, lastmod)?;
+                }
+            }
             let mut meta = transaction.open_table(META)?;
             for (name, value) in &batch.meta {
                 meta.insert(*name, value.as_slice())?;
@@ -296,6 +306,14 @@ impl View {
 
     pub(crate) fn pages_len(&self) -> Result<u64, BackendError> {
         self.read(|tables| tables.pages.len())
+    }
+
+    pub(crate) fn lastmod(&self, id: u64) -> Result<Option<u32>, BackendError> {
+        self.read(|tables| Ok(tables.lastmods.get(id)?.map(|lastmod| lastmod.value())))
+    }
+
+    pub(crate) fn lastmods_len(&self) -> Result<u64, BackendError> {
+        self.read(|tables| tables.lastmods.len())
     }
 
     pub(crate) fn tasks_len(&self) -> Result<u64, BackendError> {

@@ -1,7 +1,5 @@
 //! Controls a distributed crawl from outside its processes: starts it, shows its status, stops it.
 
-use url::Url;
-
 use super::crawl_loss::lost_message;
 use super::process_identity::is_surely_dead;
 use super::{MemberReport, SharedCrawl, StoredReport, end_name};
@@ -9,7 +7,7 @@ pub use crate::backend::redis::CrawlInfo;
 use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role};
 use crate::backend::{AdmitCounts, Snapshot};
 use crate::error::{Error, StorageError, StorageErrorKind, redis_error};
-use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run};
+use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
 
 /// A handle to a distributed crawl.
 ///
@@ -17,7 +15,6 @@ use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run};
 /// use crawler::Crawler;
 /// use crawler::internal::backend::redis::RedisCrawl;
 /// use crawler::internal::distributed::RunRole as _;
-/// use crawler::internal::pipeline::CrawlerInternals as _;
 /// use crawler::internal::distributed::remote::RemoteCrawl;
 /// use crawler::internal::distributed::SharedCrawl;
 ///
@@ -26,7 +23,7 @@ use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run};
 /// let crawl = || Crawler::new("https://example.org/")?.module_from_spec("jsonl=pages.jsonl");
 ///
 /// let remote = RemoteCrawl::open(crawl()?, &shared).await?;
-/// remote.submit(b"", crawl()?.seeds(), &shared).await?;
+/// remote.submit(b"", crawl()?, &shared).await?;
 /// // In other processes, on any machine:
 /// crawl()?.run_frontier(&shared)?;
 /// crawl()?.run_worker(&shared, None)?;
@@ -70,21 +67,38 @@ impl RemoteCrawl {
         Ok(RemoteCrawl { control: CrawlControl::attach(shared.redis.clone()).await? })
     }
 
-    /// Submits seeds and starts the crawl, or resumes it if it had ended. The metadata holds settings for the crawl's
-    /// processes. Empty metadata keeps the earlier one. Returns how many seeds were new, if a frontier is running.
+    /// Submits the seeds and sitemaps of a crawler with these settings, and starts the crawl, or resumes it if it had ended. The
+    /// metadata holds settings for the crawl's processes. Empty metadata keeps the earlier one. Returns how many seeds were
+    /// new, if a frontier is running, and how many there were.
     pub async fn submit(
         &self,
         metadata: &[u8],
-        seeds: &[Url],
+        mut crawler: Crawler,
         shared: &SharedCrawl,
-    ) -> Result<Option<AdmitCounts>, Error> {
-        let urls = local_run::seed_urls(seeds);
+    ) -> Result<(Option<AdmitCounts>, u64), Error> {
+        crawler.derive_settings();
+        let mut seeds = crawler.read_seeds(self.control.hash_key())?;
+        // Before the seeds, so that no process admits one without its scope.
+        self.control.extend_seed_index(&seeds.index).await?;
+        let (mut batch, mut admitted, mut count) = (seeds.next_batch(), Some(AdmitCounts::default()), 0);
         loop {
             let state = self.control.set_seeding(metadata).await?;
             self.control.unarchive(&state).await?;
             let (members, _) = self.control.members().await?;
             let has_frontier = RemoteCrawl::is_taken(&members, Role::Frontier, shared);
-            let admitted = self.control.add_seeds(&urls, has_frontier).await?;
+            loop {
+                let added = self.control.add_seeds(&batch, has_frontier && admitted.is_some()).await?;
+                admitted = admitted.zip(added).map(|(sum, added)| AdmitCounts {
+                    new: sum.new + added.new,
+                    seen: sum.seen + added.seen,
+                });
+                count += batch.len() as u64;
+                match seeds.next_batch() {
+                    // If the crawl ended meanwhile, the last ones are submitted again.
+                    next if next.is_empty() => break,
+                    next => batch = next,
+                }
+            }
             match self.control.set_running(state.run).await?.phase {
                 // Another process ended the crawl meanwhile, without knowing of these seeds.
                 Phase::Ended(_) => {}
@@ -92,7 +106,7 @@ impl RemoteCrawl {
                     let (crawl, address) = self.control.name_and_address();
                     return Err(redis_error(StorageErrorKind::NotFound, lost_message(crawl, address)));
                 }
-                Phase::Seeding | Phase::Running => return Ok(admitted),
+                Phase::Seeding | Phase::Running => return Ok((admitted, count)),
             }
         }
     }

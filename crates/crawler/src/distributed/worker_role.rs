@@ -42,6 +42,7 @@ impl Crawler {
         self.derive_settings();
         block_on(async {
             let control = Arc::new(self.open_on_redis(shared).await?);
+            self.use_seed_index(control.hash_key(), &control.seed_index().await?);
             let (membership, pipeline) = match self.join_with_part_files(&control, shared, id).await? {
                 Ok(joined) => joined,
                 Err(exit) => return Ok(exit),

@@ -88,6 +88,11 @@ impl Fetcher {
         &self.client.throttle
     }
 
+    /// The robots.txt files of the crawl.
+    pub fn robots(&self) -> &Robots {
+        &self.robots
+    }
+
     /// Fetches one URL. An error is the final outcome of the URL.
     pub async fn fetch(&self, url: &Url, budget: &impl FetchBudget) -> Result<FetchResult, Outcome> {
         if self.config.requests.obey_robots {

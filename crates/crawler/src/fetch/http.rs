@@ -212,6 +212,13 @@ impl Downloader {
         {
             headers.insert(header::COOKIE, cookies);
         }
+        if !self.config.headers.is_empty()
+            && self.config.seed_index.as_ref().is_some_and(|seeds| seeds.contains_origin(origin))
+        {
+            for (name, value) in &self.config.headers {
+                headers.entry(name).or_insert_with(|| value.clone());
+            }
+        }
         Ok(request)
     }
 }
@@ -261,6 +268,11 @@ async fn read_response(
     }
     let encoding = headers::list(&head.headers, header::CONTENT_ENCODING);
     download.headers = head.headers;
+    if let BodyPolicy::Stream(limit) = body_policy {
+        let complete = body::stream(body, encoding.as_deref(), limit, byte_counter).await?;
+        download.truncated = !complete;
+        return Ok((download, complete));
+    }
     let complete = body::read(&mut download, body, encoding.as_deref(), body_policy, byte_counter).await?;
     Ok((download, complete))
 }

@@ -5,6 +5,7 @@ pub mod directives;
 pub mod rules;
 pub mod waits;
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -108,6 +109,23 @@ impl Robots {
             }
             Err(outcome) => Err(outcome.clone()),
         }
+    }
+
+    /// The sitemaps that the robots.txt of a URL's origin names, if it was fetched and they are not admitted yet.
+    pub fn sitemaps(&self, url: &Url) -> Vec<String> {
+        let entry = self.cache().entry(&Origin::from_url(url));
+        match entry.rules.get() {
+            Some(Ok(rules)) if !entry.has_admitted_sitemaps.load(Ordering::Relaxed) => {
+                rules.sitemaps().to_vec()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Records that the crawl has the sitemaps of a URL's origin.
+    pub fn set_sitemaps_admitted(&self, url: &Url) {
+        let entry = self.cache().entry(&Origin::from_url(url));
+        entry.has_admitted_sitemaps.store(true, Ordering::Relaxed);
     }
 
     fn cache(&self) -> MutexGuard<'_, RobotsCache> {

@@ -12,7 +12,7 @@ use crate::page::Page;
 use crate::url_list::UrlList;
 
 /// One JSON object per page: url, depth, status, title, content_type (null without the header), bytes, truncated
-/// (whether the page is larger than these bytes), fetched (RFC 3339, UTC), robots (the page's robots directives:
+/// (whether the page is larger than these bytes), fetched (RFC 3339, UTC), lastmod (the same, only if a sitemap has it), robots (the page's robots directives:
 /// nofollow, noindex, noarchive), links.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Jsonl;
@@ -57,6 +57,8 @@ struct Record<'p> {
     bytes: usize,
     truncated: bool,
     fetched: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lastmod: Option<String>,
     robots: Vec<&'static str>,
     links: &'p UrlList,
 }
@@ -72,6 +74,7 @@ impl<'p> Record<'p> {
             bytes: page.body.len(),
             truncated: page.truncated,
             fetched: timestamp::rfc3339(page.fetched),
+            lastmod: page.lastmod.map(timestamp::rfc3339),
             robots: page.robots.names().collect(),
             links: &page.links,
         }

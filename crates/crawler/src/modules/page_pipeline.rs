@@ -16,6 +16,10 @@ use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::panics::catch_panic;
+use crate::sitemap::shown_url;
+
+/// The most outcomes of seeds that are kept for the report. Lists have millions of seeds.
+const MAX_SEED_OUTCOMES: usize = 10_000;
 
 /// Called with the outcome of each URL.
 pub type OutcomeCallback = Arc<dyn Fn(&str, &Outcome) + Send + Sync>;
@@ -180,9 +184,12 @@ impl PagePipeline {
     /// Calls the callback with the outcome of a URL.
     pub fn report_outcome(&self, outcome: &Outcome, lease: &Lease) {
         if lease.is_seed() {
-            lock(&self.seeds).insert(lease.url.to_string(), outcome.clone());
+            let mut seeds = lock(&self.seeds);
+            if seeds.len() < MAX_SEED_OUTCOMES {
+                seeds.insert(lease.url.to_string(), outcome.clone());
+            }
         }
-        (self.on_outcome)(&lease.url, outcome);
+        (self.on_outcome)(shown_url(&lease.url), outcome);
     }
 
     /// The outcomes of these seeds after their redirects. A seed without one was not reached if the crawl `is_new`, and is

@@ -3,6 +3,10 @@
 use super::{Crawler, SILENT_PER_REQUEST};
 use crate::config;
 use crate::error::Error;
+use crate::origin::without_credentials;
+use crate::seed_list::{SeedIndex, SpooledSeeds};
+use crate::similarity::HashKey;
+use crate::sitemap;
 
 /// By default, so many hosts of a site can be fetched from without slowing each other down.
 const HOSTS_AT_FULL_SPEED: u32 = 4;
@@ -23,6 +27,26 @@ impl Crawler {
             ("ttl", settings.ttl.is_zero()),
         ])?;
         config.check()
+    }
+
+    /// Reads all seeds, those of lists to their end, with the key of the crawl's URL IDs.
+    pub(crate) fn read_seeds(&mut self, key: HashKey) -> Result<SpooledSeeds, Error> {
+        let seeds = self.seeds.iter().map(|seed| without_credentials(seed).into());
+        let sitemaps = self.sitemaps.iter().filter(|_| self.follows_links()).map(sitemap::task_url);
+        let first = seeds.chain(sitemaps).collect();
+        SpooledSeeds::read(first, self.seed_list.take(), &self.scope, &self.config.strip_query, key)
+    }
+
+    /// Extends the scope and the trusted origins by those of listed seeds.
+    pub(crate) fn use_seed_index(&mut self, key: HashKey, index: &[u8]) {
+        let index = SeedIndex::from_bytes(key, index);
+        self.config.seed_index.clone_from(&index);
+        self.scope = self.scope.clone().with_seed_index(index);
+    }
+
+    /// Whether links of seeds are followed. Otherwise sitemaps are not read.
+    pub(crate) fn follows_links(&self) -> bool {
+        self.max_depth != Some(0)
     }
 
     /// Sets what follows from other settings.

@@ -32,7 +32,7 @@ impl Crawler {
             PriorState::Existing { elapsed } => elapsed,
         };
         let server = self.serve(&state, elapsed);
-        let run = LocalRun { backend: Arc::new(backend), pages, elapsed, retried, syncs: true };
+        let run = LocalRun { backend: Arc::new(backend), pages, elapsed, retried, state: Some(&state) };
         let report = run.run(self);
         drop(server);
         match (report, state.close()) {

@@ -5,12 +5,20 @@ use url::Url;
 use super::Crawler;
 use crate::backend::local::BackendConfig;
 use crate::config::FetchConfig;
+use crate::error::Error;
 use crate::fetch::robots::waits::RobotsWaits;
 
 /// The settings that only the command, tests and benchmarks change.
 pub trait CrawlerInternals {
     /// The seeds.
     fn seeds(&self) -> &[Url];
+
+    /// Adds seeds that are read when the crawl starts. The name says where they come from.
+    fn with_seed_list(
+        self,
+        name: String,
+        urls: impl IntoIterator<Item = Result<Url, Error>, IntoIter: Send + 'static>,
+    ) -> Self;
 
     /// Changes how pages are fetched.
     fn configure(self, change: impl FnOnce(&mut FetchConfig)) -> Self;
@@ -31,6 +39,16 @@ pub trait CrawlerInternals {
 impl CrawlerInternals for Crawler {
     fn seeds(&self) -> &[Url] {
         &self.seeds
+    }
+
+    fn with_seed_list(
+        mut self,
+        name: String,
+        urls: impl IntoIterator<Item = Result<Url, Error>, IntoIter: Send + 'static>,
+    ) -> Crawler {
+        self.seed_list = Some(Box::new(urls.into_iter()));
+        self.seed_list_name = name;
+        self
     }
 
     fn configure(mut self, change: impl FnOnce(&mut FetchConfig)) -> Crawler {

@@ -5,17 +5,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime;
-use url::Url;
 
 use super::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
-use crate::backend::{Backend, BackendError, DiscoveredUrl, Snapshot, WorkerId};
+use crate::backend::durable::StateWriter;
+use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
 use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
 use crate::fetch::network::NetworkMonitor;
 use crate::fetch::throttle::HostThrottle;
 use crate::frontier;
 use crate::modules::page_pipeline::PagePipeline;
-use crate::origin::without_credentials;
 use crate::stop::StopHandle;
 use crate::task::Depth;
 use crate::worker::{Worker, WorkerContext};
@@ -27,39 +26,36 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const SYNC_INTERVALS: u32 = 5;
 
 /// What a crawl runs on.
-pub(crate) struct LocalRun<R> {
+pub(crate) struct LocalRun<'s, R> {
     pub(crate) backend: Arc<R>,
     pub(crate) pages: Arc<PagePipeline>,
     /// The active crawl time of earlier processes.
     pub(crate) elapsed: Duration,
     /// How many failed URLs were queued again.
     pub(crate) retried: u64,
-    /// Whether outputs are fsynced, so that they survive a power failure as the state does.
-    pub(crate) syncs: bool,
+    /// The durable state, if there is one. Outputs are fsynced then, so that they survive a power failure as the state does.
+    pub(crate) state: Option<&'s StateWriter>,
 }
 
-impl<R: Backend> LocalRun<R> {
+impl<R: Backend> LocalRun<'_, R> {
     /// Runs the crawl to its end.
-    pub(crate) fn run(self, crawler: Crawler) -> Result<CrawlReport, Error> {
+    pub(crate) fn run(self, mut crawler: Crawler) -> Result<CrawlReport, Error> {
         let started = Instant::now();
-        let mut before = block_on(self.snapshot(&crawler))??;
+        let before = block_on(self.snapshot(&crawler))??;
         self.pages.check_complete(before.pages)?;
-        if before.admitted > 0 {
-            // Only those that were added are new.
-            block_on(self.backend.admit(seed_urls(&crawler.seeds)))??;
-            before = block_on(self.snapshot(&crawler))??;
-        }
-        (crawler.on_progress)(&before);
+        block_on(self.admit_seeds(&mut crawler))??;
+        let seeded = block_on(self.snapshot(&crawler))??;
+        (crawler.on_progress)(&seeded);
         let resumed = match before.admitted {
             0 => ResumeStatus::New,
-            _ if before.outstanding() > 0 => ResumeStatus::Resumed,
+            _ if seeded.outstanding() > 0 => ResumeStatus::Resumed,
             _ => ResumeStatus::AlreadyFinished,
         };
         let exhausted = block_on(self.backend.exhausted_budget())??;
         let end = match (resumed, exhausted) {
             (ResumeStatus::AlreadyFinished, _) => Ok(CrawlEnd::Finished),
             (_, Some(budget)) => Ok(CrawlEnd::LimitReached(budget)),
-            _ => self.run_workers(&crawler, resumed),
+            _ => self.run_workers(&crawler),
         };
         if !matches!(end, Ok(CrawlEnd::Finished | CrawlEnd::LimitReached(_))) {
             self.pages.shutdown_requested();
@@ -91,7 +87,34 @@ impl<R: Backend> LocalRun<R> {
         })
     }
 
-    fn run_workers(&self, crawler: &Crawler, resumed: ResumeStatus) -> Result<CrawlEnd, Error> {
+    /// Admits the seeds and sitemaps, and extends the scope by the seeds of lists. If an earlier process has admitted them, only
+    /// those that were added are new, and lists are not read again.
+    async fn admit_seeds(&self, crawler: &mut Crawler) -> Result<(), Error> {
+        let key = self.backend.hash_key();
+        let recorded = self.state.map(StateWriter::seed_index).transpose()?.flatten();
+        if recorded.is_some() {
+            crawler.seed_list = None;
+        }
+        let mut seeds = crawler.read_seeds(key)?;
+        if seeds.is_empty() && recorded.is_none() {
+            return Err(Error::InvalidSetting("a crawl needs at least one seed".into()));
+        }
+        self.write_outputs().await?;
+        loop {
+            let batch = seeds.next_batch();
+            if batch.is_empty() {
+                break;
+            }
+            self.backend.admit(batch).await?;
+        }
+        if let (Some(state), None) = (self.state, &recorded) {
+            state.record_seed_index(&seeds.index)?;
+        }
+        crawler.use_seed_index(key, &recorded.unwrap_or(seeds.index));
+        Ok(())
+    }
+
+    fn run_workers(&self, crawler: &Crawler) -> Result<CrawlEnd, Error> {
         let Crawler { settings, config, stop, .. } = crawler;
         let context = worker_context(crawler, &self.backend, &self.pages, stop);
         let throttle = Arc::new(HostThrottle::from_config(config));
@@ -111,7 +134,7 @@ impl<R: Backend> LocalRun<R> {
                 scope.spawn(move || Ok(block_on(run_worker(worker, stop))??))
             });
             let workers: Vec<_> = workers.collect();
-            let end = block_on(self.supervise(crawler, &network, resumed));
+            let end = block_on(self.supervise(crawler, &network));
             // The workers finish their requests in flight, unless the time is up.
             match end {
                 Ok(Ok(CrawlEnd::TimeLimit)) => stop.abort(),
@@ -131,18 +154,9 @@ impl<R: Backend> LocalRun<R> {
         })
     }
 
-    /// Admits the seeds, then runs the frontier until the crawl ends.
-    async fn supervise(
-        &self,
-        crawler: &Crawler,
-        network: &NetworkMonitor,
-        resumed: ResumeStatus,
-    ) -> Result<CrawlEnd, BackendError> {
+    /// Runs the frontier until the crawl ends.
+    async fn supervise(&self, crawler: &Crawler, network: &NetworkMonitor) -> Result<CrawlEnd, BackendError> {
         let backend = &*self.backend;
-        if resumed == ResumeStatus::New {
-            self.write_outputs().await?;
-            backend.admit(seed_urls(&crawler.seeds)).await?;
-        }
         let time_up = async {
             match crawler.max_time {
                 Some(time) => tokio::time::sleep(time.saturating_sub(self.elapsed)).await,
@@ -186,7 +200,7 @@ impl<R: Backend> LocalRun<R> {
 
     /// Flushes the outputs, and records in the state how far they are written.
     async fn write_outputs(&self) -> Result<(), BackendError> {
-        let (pages, syncs) = (Arc::clone(&self.pages), self.syncs);
+        let (pages, syncs) = (Arc::clone(&self.pages), self.state.is_some());
         // A slow disk must not block the frontier.
         let written = tokio::task::spawn_blocking(move || pages.flush_outputs(syncs)).await;
         match written {
@@ -214,17 +228,14 @@ pub(crate) fn worker_context<R>(
         oversize: config.oversize,
         similarity: settings.similarity,
         follow_duplicates: crawler.follow_duplicates,
+        uses_sitemaps: crawler.follows_links()
+            && crawler.uses_robots_sitemaps
+            && !crawler.scope.is_anywhere(),
         wants_source_links: crawler.prioritizer.wants_source_links(),
         // As many as the queue holds, but enough that leases waiting for their hosts do not keep others from being fetched.
         max_leases: settings.queue_size.max(2 * config.concurrency),
         stop: stop.clone(),
     })
-}
-
-/// The seeds in the form in which they are admitted.
-pub(crate) fn seed_urls(seeds: &[Url]) -> Vec<DiscoveredUrl> {
-    let seed = |seed: &Url| DiscoveredUrl { url: without_credentials(seed).into(), depth: 0, redirects: 0 };
-    seeds.iter().map(seed).collect()
 }
 
 /// Runs a worker. However it ends, the crawl stops: a crawl that lost a worker would wait for its leases forever.

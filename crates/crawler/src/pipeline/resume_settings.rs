@@ -26,6 +26,17 @@ impl Crawler {
             settings.similarity.map_or(0.0, |threshold| threshold.dice()),
             "the fingerprints of the pages crawled so far were computed for it",
         );
+        recorded.fixed(
+            "seeds",
+            &self.seed_list_name,
+            "the list was read when the crawl started; add URLs to the crawl instead",
+        );
+        let listed = if self.seed_list_name.is_empty() { "" } else { self.scope.kind() };
+        recorded.fixed(
+            "scope",
+            listed,
+            "the hosts, domains or URL prefixes of the seed list were recorded for it",
+        );
         recorded
     }
 }

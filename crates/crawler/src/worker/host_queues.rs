@@ -215,6 +215,7 @@ mod tests {
                 is_revisit: false,
                 cooldown: Duration::ZERO,
                 unreachable: None,
+                lastmod: None,
             };
             hosts.add(&url[..1], lease);
         }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
+use url::Url;
 
 use crate::backend::{Backend, BackendError, BudgetDecision, HostClaim, HostDelay, Lease, WorkerId};
 use crate::domain::Domain;
@@ -13,10 +14,15 @@ use crate::fetch::http::{BodyGrant, BodyPolicy, ByteBudget, GrantFuture};
 use crate::fetch::polite_client::FetchBudget;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
+use crate::sitemap;
+use crate::sitemap::reader::SitemapReader;
 use crate::stats::BodyBytes;
 use crate::worker::capacity::LeaseActivity;
 use crate::worker::domain_claims::DomainClaim;
 use crate::worker::{Worker, WorkerContext, record_failure};
+
+/// How much of a sitemap is received: more than its reader accepts, which then says that it is too large.
+const MAX_SITEMAP_BYTES: usize = 2 * sitemap::reader::MAX_BYTES;
 
 /// The budget of one lease.
 pub(super) struct LeaseBudget<'a, R> {
@@ -32,6 +38,9 @@ pub(super) struct LeaseBudget<'a, R> {
     claimed: Mutex<Vec<DomainClaim>>,
     /// The worker that can fetch the URL instead of this one.
     other_worker: OnceLock<WorkerId>,
+    /// Reads the sitemap, if the URL is one.
+    sitemap: Mutex<Option<SitemapReader>>,
+    sitemap_permit: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 /// The permit of a URL that is being fetched or completed.
@@ -48,6 +57,8 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
             activity,
             claimed: Mutex::default(),
             other_worker: OnceLock::new(),
+            sitemap: Mutex::default(),
+            sitemap_permit: Mutex::default(),
         }
     }
 
@@ -75,9 +86,34 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
         self.other_worker.get().copied()
     }
 
-    /// The permit, if a request was sent.
-    pub(super) fn into_permit(self) -> Option<InFlightPermit> {
-        self.permit.into_inner().unwrap_or_else(PoisonError::into_inner)
+    /// The permits of a fetched URL and of a sitemap, if a request was sent.
+    pub(super) fn into_permits(self) -> (Option<InFlightPermit>, Option<OwnedSemaphorePermit>) {
+        let permit = self.permit.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (permit, self.sitemap_permit.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The reader of the sitemap at this URL, with what was received of it.
+    pub(super) fn take_sitemap(&self, url: &Url) -> SitemapReader {
+        self.sitemap().take().unwrap_or_else(|| SitemapReader::new(url))
+    }
+
+    fn sitemap(&self) -> MutexGuard<'_, Option<SitemapReader>> {
+        self.sitemap.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sitemap_permit(&self) -> MutexGuard<'_, Option<OwnedSemaphorePermit>> {
+        self.sitemap_permit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the URL is a sitemap that has to wait until the worker has read others.
+    fn must_wait_for_sitemaps(&self) -> bool {
+        if !self.lease.is_sitemap() || self.sitemap_permit().is_some() {
+            return false;
+        }
+        let permit = Arc::clone(&self.worker.sitemaps).try_acquire_owned().ok();
+        let must_wait = permit.is_none();
+        *self.sitemap_permit() = permit;
+        must_wait
     }
 
     fn permit(&self) -> MutexGuard<'_, Option<InFlightPermit>> {
@@ -87,6 +123,7 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
     /// Returns the reservation and the permit, if a request was sent.
     pub(super) async fn release(&self) {
         drop(self.permit().take());
+        drop(self.sitemap_permit().take());
         if self.has_reserved.swap(false, Ordering::Relaxed) {
             let _ = self.checked(self.backend().release(self.lease, self.take_bytes_read()).await);
         }
@@ -130,6 +167,10 @@ impl<R: Backend> ByteBudget for LeaseBudget<'_, R> {
     fn grant_more(&self, read: BodyBytes) -> GrantFuture<'_> {
         Box::pin(self.reserve_more(read))
     }
+
+    fn receive(&self, bytes: &[u8]) -> bool {
+        self.sitemap().as_mut().is_some_and(|sitemap| sitemap.push(bytes))
+    }
 }
 
 impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
@@ -157,6 +198,9 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     }
 
     async fn grant(&self) -> Result<Option<BodyGrant>, Outcome> {
+        if self.must_wait_for_sitemaps() {
+            return Ok(None);
+        }
         // A repeated call has a permit already. Waiting for a second one could block all requests.
         let held = self.permit().take();
         let permit = match held {
@@ -166,11 +210,23 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         let Some(bytes) = self.reserve(self.take_bytes_read()).await? else { return Ok(None) };
         *self.permit() = permit;
         self.has_reserved.store(true, Ordering::Relaxed);
+        if self.lease.is_sitemap() {
+            // A repeated request reads the sitemap from its start.
+            *self.sitemap() =
+                Url::parse(sitemap::shown_url(&self.lease.url)).ok().map(|url| SitemapReader::new(&url));
+            return Ok(Some(BodyGrant { policy: BodyPolicy::Stream(MAX_SITEMAP_BYTES), bytes }));
+        }
         let WorkerContext { max_page_bytes, oversize, .. } = *self.worker.context;
         Ok(Some(BodyGrant { policy: BodyPolicy::Page { limit: max_page_bytes, oversize }, bytes }))
     }
 
     async fn wait_for_grant(&self) {
+        if self.lease.is_sitemap() && self.sitemap_permit().is_none() {
+            // The semaphore is never closed.
+            let permit = Arc::clone(&self.worker.sitemaps).acquire_owned().await.ok();
+            *self.sitemap_permit() = permit;
+            return;
+        }
         let _ = self.checked(self.backend().wait_for_budget(self.lease).await);
     }
 

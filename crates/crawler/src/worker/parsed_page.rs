@@ -52,8 +52,20 @@ impl ParsedPage {
         let fingerprint = page.read(key, &config.strip_query, similarity, &mut extract);
         let PageExtract { title, links, bad_links, nofollow_links, link_texts, robots, .. } = extract;
         let (title, fetched) = (title.unwrap_or_default(), SystemTime::now());
-        let page =
-            Page { url, depth, status, headers, media, body, truncated, title, robots, links, fetched };
+        let page = Page {
+            url,
+            depth,
+            status,
+            headers,
+            media,
+            body,
+            truncated,
+            title,
+            robots,
+            links,
+            fetched,
+            lastmod: None,
+        };
         ParsedPage { page, fingerprint, bad_links, nofollow_links, link_texts }
     }
 }

@@ -49,6 +49,7 @@ pub fn context<R: Backend>(backend: &Arc<R>, stop: &StopHandle) -> Arc<WorkerCon
         oversize: Oversize::Drop,
         similarity: None,
         follow_duplicates: false,
+        uses_sitemaps: false,
         wants_source_links: false,
         max_leases: 100,
         stop: stop.clone(),

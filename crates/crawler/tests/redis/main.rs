@@ -142,6 +142,7 @@ impl Crawl {
             oversize: Oversize::Drop,
             similarity: self.config.similarity,
             follow_duplicates: false,
+            uses_sitemaps: false,
             wants_source_links: false,
             max_leases: 100,
             stop: stop.clone(),

@@ -32,6 +32,8 @@ pub struct ProgressJson<'s> {
     network_down_seconds: Option<u64>,
     /// Hosts that were given up, and why; the first hundred.
     unreachable_hosts: &'s BTreeMap<String, String>,
+    /// Sitemaps that failed, and why; the first hundred.
+    failed_sitemaps: &'s BTreeMap<String, String>,
     seen_urls: usize,
     stored_pages: usize,
     stored_bytes: u64,
@@ -79,6 +81,8 @@ pub struct SummaryJson<'s> {
     output_failure: Option<String>,
     /// Hosts that were given up, and why; the first hundred.
     unreachable_hosts: &'s BTreeMap<String, String>,
+    /// Sitemaps that failed, and why; the first hundred.
+    failed_sitemaps: &'s BTreeMap<String, String>,
     pagerank: Option<PageRankJson<'s>>,
     /// Traffic between all processes and Redis; null for a crawl in one process.
     redis: Option<Traffic>,
@@ -200,6 +204,7 @@ impl<'s> ProgressJson<'s> {
             owned_domains: snapshot.owned_domains,
             network_down_seconds: snapshot.network_down,
             unreachable_hosts: &snapshot.unreachable_hosts,
+            failed_sitemaps: &snapshot.failed_sitemaps,
             seen_urls: snapshot.seen_urls,
             stored_pages: snapshot.stored_pages,
             stored_bytes: snapshot.stored_bytes,
@@ -243,6 +248,7 @@ impl<'s> SummaryJson<'s> {
             module_summaries: &report.module_summaries,
             output_failure: report.output_failure.as_ref().map(|failure| format!("{failure:#}")),
             unreachable_hosts: &report.snapshot.unreachable_hosts,
+            failed_sitemaps: &report.snapshot.failed_sitemaps,
             redis: report.redis_traffic,
             pagerank: PageRankJson::new(&report.snapshot),
         }

@@ -63,7 +63,9 @@ impl OutcomeLog {
                 Stream::Stderr => drop(io::stderr().write_all(line.as_bytes())),
             }
         }
-        if self.prints_failures && outcome.group() == OutcomeGroup::Failed {
+        let is_failure =
+            outcome.group() == OutcomeGroup::Failed || matches!(outcome, Outcome::SitemapFailed { .. });
+        if self.prints_failures && is_failure {
             let _ = writeln!(io::stderr(), "{}", printable(&format!("{url}: {outcome}")));
         }
         self.has_outcomes.store(true, Ordering::Relaxed);
@@ -72,6 +74,7 @@ impl OutcomeLog {
         }
         match outcome {
             Outcome::Page => self.has_pages.store(true, Ordering::Relaxed),
+            Outcome::Sitemap { .. } => {}
             _ if self.has_pages.load(Ordering::Relaxed) => {}
             // Without any failure, the redirects lead back to each other.
             Outcome::Redirect { .. } => {

@@ -23,6 +23,9 @@ pub struct SavedOptions {
     /// The seeds with their user names and passwords, for the workers of a distributed crawl, which have no other source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     seeds: Vec<String>,
+    /// How often seed lists were submitted to a distributed crawl. Its processes restart with the scope of each.
+    #[serde(default)]
+    lists: u64,
 }
 
 impl SavedOptions {
@@ -41,7 +44,7 @@ impl SavedOptions {
         logins.sort_unstable();
         let version = env!("CARGO_PKG_VERSION").into();
         let (options, seeds) = (options.clone(), Vec::new());
-        SavedOptions { version, hosts_with_credentials: hosts, logins, options, seeds }
+        SavedOptions { version, hosts_with_credentials: hosts, logins, options, seeds, lists: 0 }
     }
 
     /// For a distributed crawl. It includes user names and passwords: only clients with Redis's own password can read it,
@@ -52,6 +55,16 @@ impl SavedOptions {
         (options.fetch.quiet, options.fetch.verbose) = (false, false);
         (options.progress, options.summary) = (ProgressForm::Auto, None);
         SavedOptions { seeds, ..SavedOptions::new(&options) }
+    }
+
+    /// For a crawl that had the `earlier` metadata, and to which seed lists are submitted if it `adds_lists`.
+    pub fn with_lists(self, earlier: Option<&[u8]>, adds_lists: bool) -> SavedOptions {
+        let earlier = earlier.and_then(|earlier| serde_json::from_slice::<SavedOptions>(earlier).ok());
+        let lists = earlier.map_or(0, |earlier| earlier.lists);
+        SavedOptions {
+            lists: lists + u64::from(adds_lists && !self.options.sources.seed_files.is_empty()),
+            ..self
+        }
     }
 
     /// The serialized form.

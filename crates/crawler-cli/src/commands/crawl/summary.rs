@@ -10,8 +10,8 @@ use crate::format::{bytes, counted, limit};
 use crate::printable::printable;
 use crate::summary::{Counts, page_rank_line};
 
-/// How many unreachable hosts the summary names.
-const MAX_HOSTS_NAMED: usize = 5;
+/// How many unreachable hosts, and how many failed sitemaps, the summary names.
+const MAX_NAMED: usize = 5;
 
 /// The summary as text.
 pub fn text(options: &CrawlOptions, report: &CrawlReport) -> String {
@@ -29,7 +29,8 @@ pub fn text(options: &CrawlOptions, report: &CrawlReport) -> String {
     if let Some(line) = page_rank_line(&report.snapshot) {
         text += &format!("{line}\n");
     }
-    text += &unreachable_hosts(&report.snapshot.unreachable_hosts);
+    text += &named("Host unreachable", "other unreachable host", &report.snapshot.unreachable_hosts);
+    text += &named("Sitemap failed", "other failed sitemap", &report.snapshot.failed_sitemaps);
     if let Some(reason) = stop_reason(options, report.end) {
         text += &format!("Stopped: {reason}\n");
     }
@@ -40,14 +41,13 @@ fn module_failures((module, count): (&String, &u64)) -> String {
     format!("module {}: {}", printable(module), counted(*count, "failure"))
 }
 
-/// The hosts that were given up.
-fn unreachable_hosts(hosts: &BTreeMap<String, String>) -> String {
-    let named = hosts.iter().take(MAX_HOSTS_NAMED);
-    let mut lines: String = named
-        .map(|(host, cause)| format!("Host unreachable: {} ({})\n", printable(host), printable(cause)))
-        .collect();
-    if let Some(others @ 1..) = hosts.len().checked_sub(MAX_HOSTS_NAMED) {
-        lines += &format!("… and {}\n", counted(others as u64, "other unreachable host"));
+/// The hosts that were given up or the sitemaps that failed, each with its cause.
+fn named(what: &str, others_name: &str, causes: &BTreeMap<String, String>) -> String {
+    let named = causes.iter().take(MAX_NAMED);
+    let mut lines: String =
+        named.map(|(name, cause)| format!("{what}: {} ({})\n", printable(name), printable(cause))).collect();
+    if let Some(others @ 1..) = causes.len().checked_sub(MAX_NAMED) {
+        lines += &format!("… and {}\n", counted(others as u64, others_name));
     }
     lines
 }

@@ -20,6 +20,7 @@ pub(crate) struct Batch {
     pub(crate) outputs_written: Option<u64>,
     pub(crate) hosts: BTreeMap<String, Option<Vec<u8>>>,
     pub(crate) domains: BTreeMap<String, u32>,
+    pub(crate) lastmods: BTreeMap<u64, u32>,
     pub(crate) meta: BTreeMap<&'static str, Vec<u8>>,
 }
 
@@ -34,6 +35,7 @@ impl Batch {
             && self.outputs_written.is_none()
             && self.hosts.is_empty()
             && self.domains.is_empty()
+            && self.lastmods.is_empty()
             && self.seen.len() == 0
             && self.meta.is_empty()
     }

@@ -23,6 +23,7 @@ pub(crate) struct Checkpoint {
     links_new: u64,
     links_seen: u64,
     links_rejected: BTreeMap<String, u64>,
+    sitemap_urls: u64,
     pub(crate) pages: u64,
     bytes: u64,
     received: u64,
@@ -46,6 +47,7 @@ impl Checkpoint {
             links_new: counters.links_new,
             links_seen: counters.links_seen,
             links_rejected: counters.links_rejected.clone(),
+            sitemap_urls: counters.sitemap_urls,
             pages: state.budgets.pages(),
             bytes: state.budgets.bytes().decoded,
             received: state.budgets.bytes().received,
@@ -134,6 +136,7 @@ impl Checkpoint {
             links_new: self.links_new,
             links_seen: self.links_seen,
             links_rejected: self.links_rejected,
+            sitemap_urls: self.sitemap_urls,
             requests,
         };
     }

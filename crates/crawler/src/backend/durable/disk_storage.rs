@@ -55,6 +55,8 @@ pub struct DiskStorage {
     loaded: VecDeque<QueuedTask>,
     next_on_disk: u64,
     on_disk: usize,
+    /// Whether it is known when any page was last modified.
+    has_lastmods: bool,
     /// Depths of outstanding URLs that were found again at a smaller depth.
     lowered_depths: HashMap<TaskId, Depth>,
 }
@@ -86,6 +88,7 @@ impl DiskStorage {
             loaded: VecDeque::new(),
             next_on_disk: 0,
             on_disk: 0,
+            has_lastmods: false,
             lowered_depths: HashMap::new(),
         }
     }
@@ -96,6 +99,7 @@ impl DiskStorage {
         self.on_disk = usize::try_from(self.view.tasks_len()?).unwrap_or(usize::MAX);
         self.seen_count = usize::try_from(self.view.seen_len()?).unwrap_or(usize::MAX);
         self.seen_cache.is_complete = self.seen_count == 0;
+        self.has_lastmods = self.view.lastmods_len()? > 0;
         self.recover_seen(seen_written_up_to)
     }
 
@@ -153,6 +157,15 @@ impl DiskStorage {
                 self.on_disk = self.on_disk.saturating_sub(read);
                 Ok(())
             }
+        }
+    }
+
+    /// When the page of a URL was last modified, if a sitemap says so.
+    pub(crate) fn lastmod_of(&self, id: u64) -> Result<Option<u32>, BackendError> {
+        let in_batch = |batch: &Batch| batch.lastmods.get(&id).copied();
+        match in_batch(&self.batch).or_else(|| self.committing.as_deref().and_then(in_batch)) {
+            Some(lastmod) => Ok(Some(lastmod)),
+            None => self.view.lastmod(id),
         }
     }
 
@@ -226,6 +239,15 @@ impl Storage for DiskStorage {
         self.batch.tasks.insert(task.task_id.0, None);
         self.batch.completed.insert(task.task_id.0, Some(row.to_bytes()));
         self.lowered_depths.remove(&task.task_id);
+    }
+
+    fn set_lastmod(&mut self, id: u64, lastmod: u32) {
+        self.has_lastmods = true;
+        self.batch.lastmods.insert(id, lastmod);
+    }
+
+    fn lastmod(&self, task: &QueuedTask) -> Result<Option<u32>, BackendError> {
+        if self.has_lastmods { self.lastmod_of(self.id(&task.url)) } else { Ok(None) }
     }
 
     fn seen_len(&self) -> usize {

@@ -12,10 +12,11 @@ use super::open::{read_checkpoint, read_hash_key};
 use super::outputs::{RecordedOutput, recorded_outputs};
 use super::records::{CompletedRow, PageRow, SeenRow};
 use super::seen_cache::CacheLimits;
-use super::state_reader::{StateStatus, UrlHistory, UrlStatus};
+use super::state_reader::{StateStatus, UrlHistory, UrlStatus, lastmod_time};
 use crate::backend::local::decompress;
 use crate::backend::local::storage::Storage;
 use crate::outcome::Outcome;
+use crate::sitemap::shown_url;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 4096;
@@ -56,6 +57,15 @@ impl FileReader {
         recorded_outputs(&self.storage.view)
     }
 
+    /// The secret of the hashes, and the index of the seeds of lists.
+    pub(super) fn seed_index(&self) -> Result<(u128, Vec<u8>), BackendError> {
+        let view = &self.storage.view;
+        let secret =
+            view.meta("hash_key")?.and_then(|bytes| Some(u128::from_le_bytes(bytes.try_into().ok()?)));
+        let index = view.meta("seed_index")?.unwrap_or_default();
+        Ok((secret.ok_or_else(|| view.damaged())?, index))
+    }
+
     /// The history of a URL in its admitted form; `None` if it was never admitted.
     pub(super) fn history(&mut self, url: String) -> Result<Option<UrlHistory>, BackendError> {
         let id = self.storage.id(&url);
@@ -76,7 +86,9 @@ impl FileReader {
             },
         };
         let found_on = self.path_to_seed(task_id, row.from)?;
-        Ok(Some(UrlHistory { url, depth: row.depth, found_on, by_redirect: row.redirects > 0, status }))
+        let lastmod = self.storage.lastmod_of(id)?.map(lastmod_time);
+        let (url, by_redirect) = (shown_url(&url).to_owned(), row.redirects > 0);
+        Ok(Some(UrlHistory { url, depth: row.depth, found_on, by_redirect, lastmod, status }))
     }
 
     /// A stored page, by its URL in the admitted form.
@@ -119,7 +131,7 @@ impl FileReader {
         while visited.insert(from)
             && let Some((row, _)) = self.row(from)?
         {
-            path.push(row.url);
+            path.push(shown_url(&row.url).to_owned());
             from = row.from;
         }
         Ok(path)

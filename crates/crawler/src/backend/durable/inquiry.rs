@@ -17,6 +17,7 @@ pub(super) enum Inquiry {
     History(String),
     Content(String),
     Pages(usize),
+    SeedIndex,
 }
 
 /// The answer to an [`Inquiry`] of the same name.
@@ -28,6 +29,8 @@ pub(super) enum Answer {
     History(Option<UrlHistory>),
     Content(Option<Vec<u8>>),
     Pages(Vec<String>),
+    /// The secret of the hashes, and the index.
+    SeedIndex(u128, Vec<u8>),
     /// The state cannot be read, and why.
     Failed(String),
 }
@@ -42,6 +45,10 @@ impl Inquiry {
             Inquiry::History(url) => Answer::History(reader.history(url)?),
             Inquiry::Content(url) => Answer::Content(reader.content(&url)?),
             Inquiry::Pages(max) => Answer::Pages(reader.pages(max)?),
+            Inquiry::SeedIndex => {
+                let (secret, index) = reader.seed_index()?;
+                Answer::SeedIndex(secret, index)
+            }
         })
     }
 }

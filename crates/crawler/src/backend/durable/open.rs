@@ -25,7 +25,7 @@ use crate::scope::Scope;
 use crate::similarity::HashKey;
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
-pub(super) const FORMAT: u32 = 6;
+pub(super) const FORMAT: u32 = 7;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;
@@ -140,7 +140,7 @@ pub(super) fn open_with<T>(
         }
     })?;
     let retried = if options.retry_failed { retry_failed(&tables, key)? } else { 0 };
-    apply_scope(&tables, scope)?;
+    apply_scope(&tables, scope, key)?;
     let checkpoint = read_checkpoint(&tables.view()?)?;
     let prior = match is_new {
         true => PriorState::Empty,
@@ -293,6 +293,18 @@ pub(crate) fn restore_host<S: Storage>(
 }
 
 impl StateWriter {
+    /// The index of the listed seeds. `None` until all seeds are admitted.
+    pub fn seed_index(&self) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.tables.view()?.meta("seed_index")?)
+    }
+
+    /// Records that all seeds are admitted, and the index of those from lists.
+    pub fn record_seed_index(&self, index: &[u8]) -> Result<(), Error> {
+        let mut batch = Batch::default();
+        batch.meta.insert("seed_index", index.to_vec());
+        Ok(self.tables.write(&batch)?)
+    }
+
     /// Commits the rest and closes the state.
     pub fn close(mut self) -> Result<(), Error> {
         Ok(self.finish()?)

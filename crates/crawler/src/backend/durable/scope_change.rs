@@ -7,6 +7,9 @@ use super::records::{CompletedRow, TaskRow};
 use super::{Batch, Tables};
 use crate::outcome::Outcome;
 use crate::scope::Scope;
+use crate::seed_list::SeedIndex;
+use crate::similarity::HashKey;
+use crate::sitemap::is_sitemap;
 
 /// Number of pending URLs to check, and to complete in one commit.
 const ROWS_PER_COMMIT: usize = 4096;
@@ -24,10 +27,15 @@ pub struct ResumedScope<'s> {
 pub(super) fn apply_scope(
     tables: &Tables,
     ResumedScope { scope, on_outcome }: &ResumedScope,
+    key: HashKey,
 ) -> Result<(), BackendError> {
-    if tables.view()?.meta("scope")?.as_deref() == Some(scope.settings().as_bytes()) {
+    let view = tables.view()?;
+    if view.meta("scope")?.as_deref() == Some(scope.settings().as_bytes()) {
         return Ok(());
     }
+    let listed_seeds = view.meta("seed_index")?.unwrap_or_default();
+    let scope = (*scope).clone().with_seed_index(SeedIndex::from_bytes(key, &listed_seeds));
+    drop(view);
     let mut first = 0;
     loop {
         let view = tables.view()?;
@@ -38,9 +46,9 @@ pub(super) fn apply_scope(
         let (mut batch, mut rejected) = (Batch { number: 1, ..Batch::default() }, Vec::new());
         for (task_id, row) in rows {
             let row = TaskRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
-            // Seeds are not checked. A revisit has an outcome already.
-            let is_seed = row.depth == 0 && row.redirects == 0;
-            let Some(why) = scope.check(&row.url).err().filter(|_| !is_seed && !row.is_revisit) else {
+            // Seeds and sitemaps are not checked. A revisit has an outcome already.
+            let is_unchecked = row.depth == 0 && row.redirects == 0 || is_sitemap(&row.url) || row.is_revisit;
+            let Some(why) = scope.check(&row.url).err().filter(|_| !is_unchecked) else {
                 continue;
             };
             let outcome = Outcome::Rejected { why };

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -18,6 +18,10 @@ use super::{Batch, Tables};
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::html::normal_form;
 use crate::origin::without_credentials;
+use crate::scope::Scope;
+use crate::seed_list::SeedIndex;
+use crate::similarity::HashKey;
+use crate::sitemap::task_url;
 use crate::task::Depth;
 
 /// How often a state that is in use is tried again if its process does not answer: the process may be starting or exiting.
@@ -45,6 +49,8 @@ pub struct UrlHistory {
     pub found_on: Vec<String>,
     /// The URL was found as the target of a redirect, not of a link.
     pub by_redirect: bool,
+    /// When the page was last modified, if a sitemap says so.
+    pub lastmod: Option<SystemTime>,
     /// Whether the URL is pending, or its outcome.
     pub status: UrlStatus,
 }
@@ -144,12 +150,27 @@ impl StateReader {
         }
     }
 
-    /// Returns the history of a URL; `None` if it was never admitted.
-    pub fn history(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
-        match self.answer(Inquiry::History(admitted_form(url)))? {
-            Answer::History(history) => Ok(history),
+    /// Extends the scope of the crawl by that of its seed lists.
+    #[doc(hidden)]
+    pub fn extend_scope(&mut self, scope: Scope) -> Result<Scope, Error> {
+        match self.answer(Inquiry::SeedIndex)? {
+            Answer::SeedIndex(secret, index) => {
+                Ok(scope.with_seed_index(SeedIndex::from_bytes(HashKey::new(secret), &index)))
+            }
             other => Err(other.unexpected()),
         }
+    }
+
+    /// Returns the history of a URL; `None` if it was never admitted.
+    pub fn history(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
+        for form in admitted_forms(url) {
+            match self.answer(Inquiry::History(form))? {
+                Answer::History(None) => {}
+                Answer::History(history) => return Ok(history),
+                other => return Err(other.unexpected()),
+            }
+        }
+        Ok(None)
     }
 
     /// Returns a stored page.
@@ -200,6 +221,18 @@ fn open(directory: &Path) -> Result<Tables, Error> {
         return Err(Error::State(StorageError::new(StorageErrorKind::NotFound, message)));
     }
     Ok(Tables::open(directory, Batch::default)?)
+}
+
+/// The forms of a URL under which it may be admitted: as a page, or as a sitemap.
+pub(crate) fn admitted_forms(url: &Url) -> Vec<String> {
+    let page = admitted_form(url);
+    let sitemap = Url::parse(&page).map(|url| task_url(&url));
+    [page].into_iter().chain(sitemap).collect()
+}
+
+/// The time of a stored `lastmod`.
+pub(crate) fn lastmod_time(seconds: u32) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds.into())
 }
 
 /// The form of a URL under which links to it are admitted.

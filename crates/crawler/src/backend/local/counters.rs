@@ -18,6 +18,7 @@ pub(crate) struct CrawlCounters {
     pub(crate) links_new: u64,
     pub(crate) links_seen: u64,
     pub(crate) links_rejected: BTreeMap<String, u64>,
+    pub(crate) sitemap_urls: u64,
     /// HTTP requests sent, counted by the fetchers.
     pub(crate) requests: RequestCounter,
 }
@@ -26,6 +27,9 @@ impl CrawlCounters {
     /// Counts a completed URL.
     pub(crate) fn count_outcome(&mut self, outcome: &Outcome) {
         add(&mut self.outcomes, &outcome.label(), 1);
+        if let Outcome::Sitemap { urls } = outcome {
+            self.sitemap_urls += urls;
+        }
     }
 
     /// Counts outstanding URLs that were lost because nobody resumed the crawl in time.

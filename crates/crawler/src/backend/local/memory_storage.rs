@@ -1,5 +1,6 @@
 //! Storage in memory. It is lost when the process exits.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::super::{BackendError, HostDelay};
@@ -20,6 +21,8 @@ pub struct MemoryStorage {
     seen: SeenUrls,
     overflow: CompressedUrlQueue,
     bodies: SegmentStore,
+    /// When pages were last modified, by the IDs of their URLs.
+    lastmods: HashMap<u64, u32>,
 }
 
 impl MemoryStorage {
@@ -29,6 +32,7 @@ impl MemoryStorage {
             seen: SeenUrls::new(config.keep_depths),
             overflow: CompressedUrlQueue::default(),
             bodies: SegmentStore::default(),
+            lastmods: HashMap::new(),
         }
     }
 
@@ -108,6 +112,15 @@ impl Storage for MemoryStorage {
         if !task.is_revisit && !completed.outcome.has_links() {
             self.seen.forget_depth(id);
         }
+    }
+
+    fn set_lastmod(&mut self, id: u64, lastmod: u32) {
+        self.lastmods.insert(id, lastmod);
+    }
+
+    fn lastmod(&self, task: &QueuedTask) -> Result<Option<u32>, BackendError> {
+        // Most crawls have none, and need not hash the URL.
+        Ok(if self.lastmods.is_empty() { None } else { self.lastmods.get(&self.id(&task.url)).copied() })
     }
 
     fn seen_len(&self) -> usize {

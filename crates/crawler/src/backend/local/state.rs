@@ -25,6 +25,7 @@ use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Popularity, Priority, Random, SourceLink};
 use crate::similarity::{ContentType, Fingerprint, Undecided, Verdicts};
+use crate::sitemap;
 use crate::stats::BodyBytes;
 use crate::task::Depth;
 
@@ -33,6 +34,9 @@ const MAX_ATTEMPTS: u8 = 2;
 
 /// The most unreachable hosts that are named in a snapshot.
 const MAX_UNREACHABLE_NAMED: usize = 100;
+
+/// The most failed sitemaps that are named in a snapshot.
+const MAX_FAILED_SITEMAPS_NAMED: usize = 100;
 
 pub(crate) struct LocalState<S: Storage> {
     pub(crate) config: BackendConfig,
@@ -56,6 +60,8 @@ pub(crate) struct LocalState<S: Storage> {
     leased: Vec<usize>,
     /// The hosts that are unreachable, and why. Not all of them if there are many.
     unreachable_hosts: BTreeMap<String, String>,
+    /// The sitemaps that failed since the process started, and why. Not all of them if there are many.
+    failed_sitemaps: BTreeMap<String, String>,
 }
 
 struct ActiveLease {
@@ -139,6 +145,7 @@ impl<S: Storage> LocalState<S> {
             leases: HashMap::new(),
             leased: vec![0; usize::from(config.workers)],
             unreachable_hosts: BTreeMap::new(),
+            failed_sitemaps: BTreeMap::new(),
             config,
         }
     }
@@ -268,6 +275,7 @@ impl<S: Storage> LocalState<S> {
                 is_revisit: task.is_revisit,
                 cooldown: self.cooldowns.remaining(&task.url).max(site_cooldown),
                 unreachable,
+                lastmod: self.storage.lastmod(&task)?,
             };
             self.storage.lease(&task, &lease, worker);
             leases.push(lease);
@@ -309,8 +317,8 @@ impl<S: Storage> LocalState<S> {
         let active = self.leases.get(&task_id).filter(|active| active.lease_id == lease_id)?;
         let QueuedTask { ref url, redirects, is_revisit, .. } = active.task;
         let (url, depth) = (Arc::clone(url), self.storage.depth(&active.task));
-        let (cooldown, unreachable) = (Duration::ZERO, None);
-        Some(Lease { task_id, lease_id, url, depth, redirects, is_revisit, cooldown, unreachable })
+        let (cooldown, unreachable, lastmod) = (Duration::ZERO, None, None);
+        Some(Lease { task_id, lease_id, url, depth, redirects, is_revisit, cooldown, unreachable, lastmod })
     }
 
     /// What a lease has to wait for before it reserves; `None` if it need not wait.
@@ -337,6 +345,8 @@ impl<S: Storage> LocalState<S> {
             outcome,
             bytes,
             outlinks,
+            sitemaps,
+            lastmods,
             linked_domains,
             rejected_links,
             writes,
@@ -356,7 +366,12 @@ impl<S: Storage> LocalState<S> {
         }
         // Outlinks are admitted before the page is completed, so `outstanding` reaches zero only at the end of the
         // crawl.
+        let outcome = sitemap::outcome(&lease.url, outcome);
         let AdmitCounts { new, seen } = self.admit_outlinks(&outlinks, lease.task_id)?;
+        self.admit_outlinks(&sitemaps, lease.task_id)?;
+        for (id, lastmod) in lastmods {
+            self.storage.set_lastmod(id, lastmod);
+        }
         let Some(ActiveLease { task, reservation, .. }) = self.end_lease(lease.task_id) else {
             return Ok(CompleteResult::StaleLease);
         };
@@ -365,6 +380,7 @@ impl<S: Storage> LocalState<S> {
         self.counters.links_new += new;
         if !task.is_revisit {
             self.counters.count_outcome(&outcome);
+            self.record_failed_sitemap(&lease.url, &outcome);
             self.counters.links_seen += seen;
             self.counters.count_rejected(rejected_links);
             self.popularity.count_page(&linked_domains);
@@ -413,6 +429,14 @@ impl<S: Storage> LocalState<S> {
             {
                 self.unreachable_hosts.insert(throttle_key(url).to_owned(), cause);
             }
+        }
+    }
+
+    fn record_failed_sitemap(&mut self, url: &str, outcome: &Outcome) {
+        if let Outcome::SitemapFailed { cause, .. } = outcome
+            && self.failed_sitemaps.len() < MAX_FAILED_SITEMAPS_NAMED
+        {
+            self.failed_sitemaps.insert(sitemap::shown_url(url).to_owned(), cause.clone());
         }
     }
 
@@ -542,6 +566,8 @@ impl<S: Storage> LocalState<S> {
             unreachable_hosts: self.unreachable_hosts.clone(),
             network_down: None,
             active_hosts: self.waiting.active_hosts(),
+            sitemap_urls: self.counters.sitemap_urls,
+            failed_sitemaps: self.failed_sitemaps.clone(),
             seen_urls: self.storage.seen_len(),
             stored_pages,
             stored_bytes,

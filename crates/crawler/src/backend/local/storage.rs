@@ -150,6 +150,12 @@ pub(crate) trait Storage: Send + 'static {
     /// Stores the result of a URL.
     fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl);
 
+    /// Stores when a page was last modified, by the ID of its URL.
+    fn set_lastmod(&mut self, id: u64, lastmod: u32);
+
+    /// When the page of a task was last modified, if a sitemap says so.
+    fn lastmod(&self, task: &QueuedTask) -> Result<Option<u32>, BackendError>;
+
     /// Number of URLs in the seen set.
     fn seen_len(&self) -> usize;
 

@@ -31,6 +31,8 @@ pub(super) struct Batch {
     pub(super) pages: ChangedRows,
     pub(super) hosts: HashMap<String, Option<Vec<u8>>>,
     pub(super) domains: HashMap<String, u32>,
+    /// When pages were last modified, by the IDs of their URLs.
+    pub(super) lastmods: HashMap<u64, u32>,
     /// How many of the seeds of each submission were new.
     pub(super) admitted_seeds: Vec<(u64, AdmitCounts)>,
     /// The replies and leases for each worker.
@@ -55,6 +57,7 @@ impl Batch {
             && self.completed.is_empty()
             && self.hosts.is_empty()
             && self.domains.is_empty()
+            && self.lastmods.is_empty()
             && self.replies.is_empty()
             && self.read.is_empty()
             && self.ended_sessions.is_empty()
@@ -85,6 +88,10 @@ impl Batch {
         }
         commands.hash(&keys.of("hosts"), self.hosts.iter().map(|(host, row)| (host, row.as_ref())));
         commands.hash(&keys.of("domains"), self.domains.iter().map(|(domain, pages)| (domain, Some(pages))));
+        commands.hash(
+            &keys.of("lastmods"),
+            self.lastmods.iter().map(|(id, lastmod)| (id.to_le_bytes().to_vec(), Some(lastmod))),
+        );
         if !self.completed.is_empty() {
             commands.add(&[b"RPUSH", keys.of("completed").as_bytes(), &self.completed]);
         }

@@ -28,6 +28,9 @@ const ADMIT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often it checks.
 const ADMIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// How many bytes of the index of listed seeds are written at a time: a multiple of the size of an entry.
+const SEED_INDEX_PART: usize = 1 << 20;
+
 /// How many seeds are sent in one message.
 const SEEDS_PER_MESSAGE: usize = 1_000;
 
@@ -128,6 +131,27 @@ impl CrawlControl {
     /// Counts and queue lengths, as the frontier has last written them.
     pub async fn snapshot(&self) -> Result<Snapshot, BackendError> {
         load_snapshot(&self.shared.connection, &self.shared.keys).await
+    }
+
+    /// The key of all URL IDs of this crawl.
+    pub(crate) fn hash_key(&self) -> HashKey {
+        self.shared.key
+    }
+
+    /// Adds entries to the index of listed seeds.
+    pub(crate) async fn extend_seed_index(&self, entries: &[u8]) -> Result<(), BackendError> {
+        for entries in entries.chunks(SEED_INDEX_PART) {
+            let append = Call::new("APPEND", self.shared.keys.of("seed-index")).arg(entries);
+            // If the command is repeated, the index has some entries twice.
+            self.confirmed::<u64>(append).await?;
+        }
+        Ok(())
+    }
+
+    /// The index of listed seeds.
+    pub(crate) async fn seed_index(&self) -> Result<Vec<u8>, BackendError> {
+        let get = Call::new("GET", self.shared.keys.of("seed-index"));
+        Ok(self.ask::<Option<Vec<u8>>>(get).await?.unwrap_or_default())
     }
 
     /// Sends seeds to the frontier. Returns how many were new, unless `is_waiting` is false or no frontier admits them in

@@ -14,6 +14,8 @@ use super::super::WorkerId;
 ///     completed      list: records of completed URLs
 ///     pages          hash: fingerprints of stored pages, by URL ID
 ///     hosts, domains hashes: delays and page counts of hosts; pages that link to domains
+///     seed-index     string: the hosts, domains or prefixes of listed seeds, as hashes
+///     lastmods       hash: when pages were last modified, by URL ID
 ///     checkpoint, sessions, applied: counters, workers, and how far `urls` is applied
 ///     epoch, batch   the number of the frontier, and of its last batch
 ///     status         counts and queue lengths for display
@@ -34,7 +36,7 @@ pub(super) struct CrawlKeys {
 }
 
 /// The keys of the frontier's state, apart from what a report needs.
-const STATE: [&str; 12] = [
+const STATE: [&str; 14] = [
     "urls",
     "tasks",
     "leases",
@@ -43,6 +45,8 @@ const STATE: [&str; 12] = [
     "pages",
     "hosts",
     "domains",
+    "lastmods",
+    "seed-index",
     "sessions",
     "applied",
     "epoch",

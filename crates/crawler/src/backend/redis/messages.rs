@@ -126,6 +126,8 @@ pub(super) struct CompletedLease {
     outcome: Outcome,
     bytes: BodyBytes,
     outlinks: Outlinks,
+    sitemaps: Outlinks,
+    lastmods: Vec<(u64, u32)>,
     linked_domains: Vec<String>,
     rejected_links: BTreeMap<Cow<'static, str>, u64>,
     host_delay: Option<HostDelay>,
@@ -134,12 +136,24 @@ pub(super) struct CompletedLease {
 
 impl CompletedLease {
     pub(super) fn new(completion: Completion) -> CompletedLease {
-        let Completion { lease, outcome, bytes, outlinks, linked_domains, rejected_links, .. } = completion;
+        let Completion {
+            lease,
+            outcome,
+            bytes,
+            outlinks,
+            sitemaps,
+            lastmods,
+            linked_domains,
+            rejected_links,
+            ..
+        } = completion;
         CompletedLease {
             lease: LeaseRef::from(&lease),
             outcome,
             bytes,
             outlinks,
+            sitemaps,
+            lastmods,
             linked_domains: linked_domains.iter().map(|domain| domain.as_str().to_owned()).collect(),
             rejected_links,
             host_delay: completion.host_delay,
@@ -148,12 +162,23 @@ impl CompletedLease {
     }
 
     pub(super) fn into_completion(self, lease: Lease) -> Completion {
-        let CompletedLease { outcome, bytes, outlinks, linked_domains, rejected_links, .. } = self;
+        let CompletedLease {
+            outcome,
+            bytes,
+            outlinks,
+            sitemaps,
+            lastmods,
+            linked_domains,
+            rejected_links,
+            ..
+        } = self;
         Completion {
             lease,
             outcome,
             bytes,
             outlinks,
+            sitemaps,
+            lastmods,
             linked_domains: linked_domains.iter().map(|name| Domain::named(name)).collect(),
             rejected_links,
             // The worker has written the page to its part files.

@@ -3,7 +3,7 @@
 use crate::outcome::Outcome;
 
 /// The labels of outcomes. A record has the index of its label, so the order must not change.
-const LABELS: [&str; 29] = [
+const LABELS: [&str; 32] = [
     "page",
     "redirect",
     "redirect out of scope",
@@ -33,6 +33,9 @@ const LABELS: [&str; 29] = [
     "private address",
     "too many path segments",
     "repeated path segments",
+    "sitemap",
+    "sitemap failed",
+    "sitemap unavailable",
 ];
 
 /// Stands for all HTTP statuses. The status is stored beside it.

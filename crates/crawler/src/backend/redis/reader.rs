@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use url::Url;
 
 use super::super::durable::records::{PageRow, TaskRow};
-use super::super::durable::{UrlHistory, UrlStatus, admitted_form};
+use super::super::durable::{UrlHistory, UrlStatus, admitted_form, admitted_forms, lastmod_time};
 use super::super::{BackendError, Snapshot};
 use super::RedisCrawl;
 use super::client::load_body;
@@ -16,6 +16,8 @@ use super::records::CompletedRecord;
 use super::restore::Rows;
 use crate::backend::local::BackendConfig;
 use crate::outcome::Outcome;
+use crate::scope::Scope;
+use crate::seed_list::SeedIndex;
 use crate::task::Depth;
 
 /// The longest path to a seed that is followed.
@@ -55,6 +57,12 @@ impl RedisStateReader {
         self.control.snapshot().await
     }
 
+    /// Extends the scope of the crawl by that of its seed lists.
+    pub async fn extend_scope(&self, scope: Scope) -> Result<Scope, BackendError> {
+        let index = self.control.seed_index().await?;
+        Ok(scope.with_seed_index(SeedIndex::from_bytes(self.control.hash_key(), &index)))
+    }
+
     /// A stored page.
     pub async fn content(&self, url: &Url) -> Result<Option<Vec<u8>>, BackendError> {
         let Shared { connection, keys, key, .. } = &*self.control.shared;
@@ -65,12 +73,16 @@ impl RedisStateReader {
     /// index would take more memory than the records.
     pub async fn why(&self, url: &Url) -> Result<Option<UrlHistory>, BackendError> {
         let Shared { connection, keys, key, .. } = &*self.control.shared;
-        let url = admitted_form(url);
-        let id = key.url_id(&url);
+        let (forms, url) = (admitted_forms(url), admitted_form(url));
         let known = known_urls(&Rows { connection, keys }, *key).await?;
-        let Some(KnownUrl { depth, by_redirect, from, status }) = known.get(&id).cloned() else {
+        let mut ids = forms.iter().map(|form| key.url_id(form));
+        let Some((id, KnownUrl { depth, by_redirect, from, status })) =
+            ids.find_map(|id| Some((id, known.get(&id)?.clone())))
+        else {
             return Ok(None);
         };
+        let get = Call::new("HGET", keys.of("lastmods")).arg(id.to_le_bytes().to_vec());
+        let lastmod = connection.one::<Option<u32>>(get).await?.map(lastmod_time);
         let mut found_on = Vec::new();
         let (mut visited, mut next) = (HashSet::from([id]), from);
         while visited.insert(next)
@@ -83,7 +95,7 @@ impl RedisStateReader {
             found_on.push(url.unwrap_or_else(|| NOT_STORED.to_owned()));
             next = page.from;
         }
-        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, status }))
+        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, lastmod, status }))
     }
 }
 

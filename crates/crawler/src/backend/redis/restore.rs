@@ -88,6 +88,7 @@ pub(super) async fn take_over(shared: &Shared, connection: &Connection) -> Resul
     checkpoint.restore_into(&mut state);
     state.set_next_lease_id(epoch << LEASE_ID_BITS);
     rows.domains(&mut state).await?;
+    rows.lastmods(&mut state).await?;
     rows.pages(&mut state).await?;
     let sessions = state.storage.sessions.iter().map(|(worker, session)| (*worker, session.room()));
     for (worker, room) in sessions.collect::<Vec<(WorkerId, u64)>>() {
@@ -186,6 +187,15 @@ impl Rows<'_> {
         self.each("domains", |domain, pages| {
             let pages = std::str::from_utf8(&pages).ok()?.parse().ok()?;
             state.popularity.resume(&Domain::named(std::str::from_utf8(&domain).ok()?), pages);
+            Some(())
+        })
+        .await
+    }
+
+    async fn lastmods(&self, state: &mut LocalState<RedisStorage>) -> Result<(), BackendError> {
+        self.each("lastmods", |id, lastmod| {
+            let lastmod = std::str::from_utf8(&lastmod).ok()?.parse().ok()?;
+            state.storage.memory.set_lastmod(u64::from_le_bytes(id.try_into().ok()?), lastmod);
             Some(())
         })
         .await

@@ -177,6 +177,15 @@ impl Storage for RedisStorage {
         self.memory.complete(id, task, completed);
     }
 
+    fn set_lastmod(&mut self, id: u64, lastmod: u32) {
+        self.batch.lastmods.insert(id, lastmod);
+        self.memory.set_lastmod(id, lastmod);
+    }
+
+    fn lastmod(&self, task: &QueuedTask) -> Result<Option<u32>, BackendError> {
+        self.memory.lastmod(task)
+    }
+
     fn seen_len(&self) -> usize {
         self.memory.seen_len()
     }

@@ -40,6 +40,9 @@ pub enum BodyPolicy {
     },
     /// Any body, truncated after this many bytes.
     Prefix(usize),
+    /// Any body, which the budget [gets](super::ByteBudget::receive) while it is read, up to this many bytes. Only the received
+    /// bytes count.
+    Stream(usize),
 }
 
 impl BodyPolicy {
@@ -49,7 +52,7 @@ impl BodyPolicy {
     }
 
     fn limit(self) -> usize {
-        let (BodyPolicy::Page { limit, .. } | BodyPolicy::Prefix(limit)) = self;
+        let (BodyPolicy::Page { limit, .. } | BodyPolicy::Prefix(limit) | BodyPolicy::Stream(limit)) = self;
         limit
     }
 
@@ -73,10 +76,7 @@ pub(super) async fn read(
     if encoding.is_none() && expected > limit as u64 && !policy.truncates() {
         return Err(Outcome::TooLarge { limit });
     }
-    let mut decoder =
-        Decoder::new(encoding, limit, expected as usize).map_err(|unknown| Outcome::InvalidResponse {
-            cause: format!("unsupported content encoding {:?}", headers::excerpt(&unknown)),
-        })?;
+    let mut decoder = Decoder::new(encoding, limit, expected as usize).map_err(unsupported_encoding)?;
     let (mut media, mut empty_frames) = (None, 0);
     while !decoder.has_ended()
         && let Some(data) = next_data(&mut body, &mut empty_frames).await?
@@ -113,6 +113,40 @@ pub(super) async fn read(
         None => page.media(&download.body)?,
     };
     Ok(!may_have_more || drain_up_to(body, MAX_TRAILING_BYTES, limit, counter).await)
+}
+
+/// Hands a body to the budget while it is read. Returns whether it was read to its end.
+pub(super) async fn stream(
+    mut body: ResponseBody,
+    encoding: Option<&str>,
+    limit: usize,
+    counter: &ByteCounter<'_>,
+) -> Result<bool, Outcome> {
+    let sink = |bytes: &[u8]| counter.receive(bytes);
+    let mut decoder = Decoder::new(encoding, limit, 0).map_err(unsupported_encoding)?.into_sink(&sink);
+    let mut empty_frames = 0;
+    while !decoder.has_ended()
+        && let Some(data) = next_data(&mut body, &mut empty_frames).await?
+    {
+        let is_too_long = counter.add_received(data.len(), limit);
+        let fed = decoder.feed(data);
+        counter.all_granted().await?;
+        match fed {
+            Ok(()) if !is_too_long => {}
+            Ok(()) | Err(DecodeError::TooLarge) => return Ok(false),
+            Err(DecodeError::Corrupt(cause)) => return Err(decode_failure(&cause)),
+        }
+    }
+    match decoder.finish() {
+        Ok(_) => Ok(true),
+        Err(DecodeError::TooLarge) => Ok(false),
+        Err(DecodeError::Corrupt(cause)) => Err(decode_failure(&cause)),
+    }
+}
+
+fn unsupported_encoding(unknown: String) -> Outcome {
+    let cause = format!("unsupported content encoding {:?}", headers::excerpt(&unknown));
+    Outcome::InvalidResponse { cause }
 }
 
 fn decode_failure(cause: &str) -> Outcome {
@@ -171,7 +205,7 @@ impl<'t> PageType<'t> {
     fn new(content_type: Option<&'t str>, policy: BodyPolicy) -> Result<PageType<'t>, Outcome> {
         let declared = match policy {
             BodyPolicy::Page { .. } => Some(media::declared(content_type)),
-            BodyPolicy::Prefix(_) => None,
+            BodyPolicy::Prefix(_) | BodyPolicy::Stream(_) => None,
         };
         if declared == Some(Declared::Other) {
             let what = headers::excerpt(content_type.unwrap_or(""));

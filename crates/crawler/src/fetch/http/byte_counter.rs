@@ -33,6 +33,11 @@ pub trait ByteBudget: Sync {
     fn grant_more(&self, _read: BodyBytes) -> GrantFuture<'_> {
         Box::pin(std::future::ready(Ok(u64::MAX)))
     }
+
+    /// Takes the next bytes of a body with the policy [`BodyPolicy::Stream`]. Returns whether more are wanted.
+    fn receive(&self, _bytes: &[u8]) -> bool {
+        false
+    }
 }
 
 /// The future of [`ByteBudget::grant_more`].
@@ -92,6 +97,11 @@ impl<'b> ByteCounter<'b> {
         counts.waited + counts.waiting_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
+    /// Hands bytes of a body to the budget. Returns whether it wants more.
+    pub(super) fn receive(&self, bytes: &[u8]) -> bool {
+        self.budget.receive(bytes)
+    }
+
     pub(super) fn set_decoded(&self, bytes: usize) {
         self.counts().read.decoded = bytes as u64;
     }
@@ -105,9 +115,9 @@ impl<'b> ByteCounter<'b> {
         received > limit as u64
     }
 
-    /// Receives bytes and waits until they are granted.
+    /// Counts received bytes and waits until they are granted.
     #[cfg(test)]
-    pub(super) async fn receive(&self, bytes: usize) {
+    pub(super) async fn receive_granted(&self, bytes: usize) {
         self.add_received(bytes, usize::MAX);
         self.all_granted().await.expect("they are granted");
     }

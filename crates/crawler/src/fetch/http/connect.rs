@@ -111,7 +111,9 @@ impl Connector {
         free_files: &impl Fn(),
     ) -> Result<Vec<SocketAddr>, Outcome> {
         let addresses = self.resolve(&origin.host, free_files).await?;
-        let trusted = match !self.config.requests.allow_private && self.trusted_origins.contains(origin) {
+        let is_listed = || self.config.seed_index.as_ref().is_some_and(|seeds| seeds.contains_origin(origin));
+        let is_seed = || self.trusted_origins.contains(origin) || is_listed();
+        let trusted = match !self.config.requests.allow_private && is_seed() {
             true => self.trusted_kinds(origin, &addresses).await?,
             false => AddressKinds::default(),
         };

@@ -38,10 +38,13 @@ pub enum DecodeError {
     Corrupt(String),
 }
 
+/// Takes decoded bytes as they come. Returns whether more are wanted.
+pub type Sink<'s> = &'s (dyn Fn(&[u8]) -> bool + Sync);
+
 /// Decodes one body.
-pub struct Decoder {
+pub struct Decoder<'s> {
     codec: Codec,
-    out: LimitedBuffer,
+    out: LimitedBuffer<'s>,
     stage: Stage,
     /// Number of parts that were started after the first.
     more_parts: usize,
@@ -77,17 +80,27 @@ enum Codec {
 type Brotli = BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>;
 
 /// The decoded bytes, up to a limit.
-#[derive(Debug, Default)]
-struct LimitedBuffer {
+#[derive(Default)]
+struct LimitedBuffer<'s> {
     bytes: Vec<u8>,
+    /// Gets the bytes instead of the buffer.
+    sink: Option<Sink<'s>>,
     limit: usize,
     /// Capacity to reserve when the first bytes arrive.
     expected: usize,
     overflowed: bool,
 }
 
-impl Write for LimitedBuffer {
+impl Write for LimitedBuffer<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        if let Some(sink) = self.sink {
+            if buffer.len() > self.limit || !sink(buffer) {
+                self.overflowed = true;
+                return Err(io::Error::other("size limit"));
+            }
+            self.limit -= buffer.len();
+            return Ok(buffer.len());
+        }
         if self.bytes.is_empty() {
             self.bytes.reserve(self.expected);
         }
@@ -111,12 +124,11 @@ impl Write for LimitedBuffer {
     }
 }
 
-impl Decoder {
+impl<'s> Decoder<'s> {
     /// A decoder for a Content-Encoding header and at most `limit` decoded bytes. It reserves memory for `expected`
     /// bytes. `Err` names the unsupported encoding.
-    pub fn new(encoding: Option<&str>, limit: usize, expected: usize) -> Result<Decoder, String> {
-        let out =
-            LimitedBuffer { bytes: Vec::new(), limit, expected: expected.min(limit), overflowed: false };
+    pub fn new(encoding: Option<&str>, limit: usize, expected: usize) -> Result<Decoder<'s>, String> {
+        let out = LimitedBuffer { limit, expected: expected.min(limit), ..LimitedBuffer::default() };
         let names = encoding.unwrap_or("").to_ascii_lowercase();
         let mut codings =
             names.split(',').map(str::trim).filter(|name| !["", "identity", "none"].contains(name));
@@ -133,6 +145,12 @@ impl Decoder {
             unknown => return Err(unknown.to_owned()),
         };
         Ok(Decoder { codec, out, stage: Stage::Empty, more_parts: 0 })
+    }
+
+    /// Hands the decoded bytes to a sink instead of keeping them. When the sink wants no more, the body counts as too large.
+    pub fn into_sink(mut self, sink: Sink<'s>) -> Decoder<'s> {
+        self.out.sink = Some(sink);
+        self
     }
 
     /// Decodes the next bytes of the stream.
@@ -181,7 +199,10 @@ impl Decoder {
     fn feed_part(&mut self, bytes: &Bytes) -> io::Result<Option<usize>> {
         match &mut self.codec {
             Codec::Identity { only_chunk }
-                if only_chunk.is_empty() && self.out.bytes.is_empty() && bytes.len() <= self.out.limit =>
+                if self.out.sink.is_none()
+                    && only_chunk.is_empty()
+                    && self.out.bytes.is_empty()
+                    && bytes.len() <= self.out.limit =>
             {
                 *only_chunk = bytes.clone();
                 Ok(None)

@@ -27,7 +27,7 @@ async fn time_in_which_a_response_waits_for_bytes_does_not_count_against_the_tim
             // It waits three times, and the server takes a third of its time before each of them.
             for received in [300, 50, 40] {
                 sleep(Duration::from_secs(seconds) / 3).await;
-                counter.receive(received).await;
+                counter.receive_granted(received).await;
             }
         };
         let result = timeout_without_waits(LIMIT, exchange, &counter).await;
@@ -41,8 +41,8 @@ async fn time_in_which_a_response_waits_for_bytes_does_not_count_against_the_tim
 #[tokio::test(start_paused = true)]
 async fn bytes_that_were_not_granted_do_not_count() {
     let counter = ByteCounter::new(100, &SlowBudget);
-    assert!(timeout(LIMIT, counter.receive(250)).await.is_err());
+    assert!(timeout(LIMIT, counter.receive_granted(250)).await.is_err());
     assert_eq!(counter.uncounted(), BodyBytes::default(), "the budget has counted a hundred bytes");
-    counter.receive(0).await;
+    counter.receive_granted(0).await;
     assert_eq!(counter.uncounted(), BodyBytes { decoded: 0, received: 50 });
 }

@@ -1,7 +1,7 @@
 //! Caches the robots.txt of recently used origins, within limits of number, bytes and age.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ pub(super) struct CacheEntry {
     /// them; the others wait for it.
     pub(super) rules: OnceCell<Result<Rules, Outcome>>,
     failures: Mutex<Option<Failures>>,
+    /// The crawl has the sitemaps that the file names.
+    pub(super) has_admitted_sitemaps: AtomicBool,
     /// The host that robots.txt redirects to and that only another process may send requests to, and when that was found
     /// out.
     elsewhere: Mutex<Option<(String, Instant)>>,
@@ -110,6 +112,7 @@ impl CacheEntry {
             bytes: AtomicUsize::new(0),
             rules: OnceCell::new(),
             failures: Mutex::default(),
+            has_admitted_sitemaps: AtomicBool::new(false),
             elsewhere: Mutex::new(None),
         }
     }

@@ -41,6 +41,7 @@ fn lease(lease_id: u64) -> Lease {
         is_revisit: false,
         cooldown: Duration::ZERO,
         unreachable: None,
+        lastmod: None,
     }
 }
 

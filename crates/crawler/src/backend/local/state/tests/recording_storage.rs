@@ -62,6 +62,14 @@ impl Storage for RecordingStorage {
         self.memory.depth(task)
     }
 
+    fn set_lastmod(&mut self, id: u64, lastmod: u32) {
+        self.memory.set_lastmod(id, lastmod);
+    }
+
+    fn lastmod(&self, task: &QueuedTask) -> Result<Option<u32>, BackendError> {
+        self.memory.lastmod(task)
+    }
+
     fn seen_len(&self) -> usize {
         self.memory.seen_len()
     }

@@ -1,0 +1,110 @@
+//! What a worker does with sitemaps: admits those that a robots.txt names, and the URLs of those that it reads.
+
+use std::collections::BTreeMap;
+
+use url::Url;
+
+use super::Worker;
+use crate::backend::{Backend, Completion, Lease, Outlinks};
+use crate::fetch::redirect;
+use crate::outcome::Outcome;
+use crate::scope::RejectReason;
+use crate::sitemap::reader::Contents;
+use crate::sitemap::{self, LISTED_DEPTH, MAX_INDEXES};
+use crate::url_list::UrlList;
+
+impl<R: Backend> Worker<R> {
+    /// Adds the sitemaps that the robots.txt of a page's origin names to the page's completion, unless they are admitted. They
+    /// may be on another host.
+    pub(super) fn collect_robots_sitemaps(&self, lease: &Lease, completion: &mut Completion) {
+        if !self.context.uses_sitemaps || lease.is_sitemap() {
+            return;
+        }
+        let Ok(url) = Url::parse(&lease.url) else { return };
+        let named = self.fetcher.robots().sitemaps(&url);
+        let tasks = named.iter().filter_map(|sitemap| sitemap::task_url_of(&url, sitemap).ok());
+        let allowed = tasks.filter(|task| self.context.scope.check_address(task).is_ok());
+        completion.sitemaps = Outlinks::new(allowed, 0);
+    }
+
+    /// Records that a completion was applied, which admitted sitemaps.
+    pub(super) fn robots_sitemaps_admitted(&self, lease: &Lease) {
+        if let Ok(url) = Url::parse(&lease.url) {
+            self.fetcher.robots().set_sitemaps_admitted(&url);
+        }
+    }
+
+    /// Follows the redirect of a sitemap, which may lead to another host.
+    pub(super) fn redirect_sitemap(
+        &self,
+        url: &Url,
+        lease: &Lease,
+        location: &str,
+        sitemaps: &mut Outlinks,
+    ) -> Outcome {
+        let strip_query = &self.fetcher.config().strip_query;
+        redirect::follow(url, lease.redirects, location, strip_query, |target, redirects| {
+            self.context.scope.check_address(target)?;
+            let task = Url::parse(target).map(|target| sitemap::task_url(&target)).ok();
+            *sitemaps = Outlinks { redirects, ..Outlinks::new(task, lease.depth) };
+            Ok(())
+        })
+    }
+
+    /// Sets what a sitemap adds to the crawl: pages in scope, when they were last modified, and further sitemaps.
+    pub(super) fn process_sitemap(
+        &self,
+        lease: &Lease,
+        contents: Contents,
+        completion: &mut Completion,
+    ) -> Outcome {
+        let listed = contents.listed();
+        let Contents { mut urls, lastmods, mut sitemaps, bad_links, mut problem, .. } = contents;
+        let mut rejected = BTreeMap::<&'static str, u64>::new();
+        let mut reject = |why: RejectReason| *rejected.entry(why.label()).or_default() += 1;
+        bad_links.into_iter().for_each(|bad_link| reject(RejectReason::InvalidLink(bad_link)));
+        let strip_query = &self.fetcher.config().strip_query;
+        if !strip_query.patterns().is_empty() {
+            urls = urls.iter().map(|url| strip_query.strip(url)).collect();
+        }
+        let (scope, key) = (&self.context.scope, self.context.backend.hash_key());
+        let mut lastmods = lastmods.into_iter().peekable();
+        urls.retain(|index, url| {
+            let lastmod = lastmods.next_if(|(of, _)| *of as usize == index);
+            let checked = scope.check(url);
+            match checked {
+                Ok(()) => completion.lastmods.extend(lastmod.map(|(_, lastmod)| (key.url_id(url), lastmod))),
+                Err(why) => reject(why),
+            }
+            checked.is_ok()
+        });
+        let indexes = lease.depth + 1;
+        if indexes > MAX_INDEXES && !sitemaps.is_empty() {
+            problem.get_or_insert_with(|| {
+                format!("more than {MAX_INDEXES} sitemap indexes led to its sitemaps")
+            });
+            sitemaps = UrlList::default();
+        }
+        let children = sitemaps.iter().filter(|url| match scope.check_address(url) {
+            Ok(()) => true,
+            Err(why) => {
+                reject(why);
+                false
+            }
+        });
+        let children = children.filter_map(|url| Some(sitemap::task_url(&Url::parse(url).ok()?)));
+        completion.sitemaps = Outlinks::new(children, indexes);
+        completion.outlinks = Outlinks { urls, ..Outlinks::new([""; 0], LISTED_DEPTH) };
+        completion.rejected_links = rejected.into_iter().map(|(why, count)| (why.into(), count)).collect();
+        let is_used = !completion.outlinks.urls.is_empty() || !completion.sitemaps.urls.is_empty();
+        match problem {
+            None => Outcome::Sitemap { urls: listed as u64 },
+            Some(mut cause) => {
+                if is_used {
+                    cause += &format!("; the {listed} URLs before that are used");
+                }
+                Outcome::SitemapFailed { cause, is_temporary: false }
+            }
+        }
+    }
+}
