@@ -38,7 +38,7 @@ demo: ## crawl a small site served on loopback, no network needed
 	$(CARGO) run --profile demo -p crawler-cli -- demo
 
 test: ## run all tests; installs missing programs with apt
-	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server bash=bash zsh=zsh fish=fish groff=groff-base mandoc=mandoc '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
+	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server bash=bash zsh=zsh fish=fish groff=groff-base mandoc=mandoc openssl=openssl '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
 	@# The C tests link the library as it is installed: built alone, without the network features of the other crates.
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-only \
 		$(CARGO) build -p crawler-capi --target-dir "$(CAPI_TARGET)"

@@ -35,6 +35,7 @@ pub fn with_hint(error: &Error) -> String {
     }
     let hint = match error {
         Error::SeedOutOfScope { .. } => " (--internal)",
+        Error::Proxy(_) => " (--proxy, --no-proxy)",
         _ => hint(&message),
     };
     message + hint
@@ -76,6 +77,14 @@ pub fn remedy(url: &str, outcome: &Outcome) -> String {
         Outcome::BlockedAddress { .. } => "; use --allow-private to allow such addresses".into(),
         Outcome::TlsFailed { cause } if cause.ends_with("does not speak TLS") => {
             format!("; try {}", url.replacen("https://", "http://", 1))
+        }
+        Outcome::TlsFailed { cause }
+            if cause.contains("self-signed") || cause.contains("unknown authority") =>
+        {
+            "; if you trust it, give its certificate with --ca-file, or use --insecure".into()
+        }
+        Outcome::TlsFailed { cause } if cause.starts_with("the certificate ") => {
+            "; use --insecure if you trust the server nevertheless".into()
         }
         _ => String::new(),
     }

@@ -18,6 +18,7 @@ use crate::event::{Event, Observer, OutcomeObserver};
 use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::{BodyGrant, BodyPolicy, ByteBudget, Download};
 use crate::fetch::polite_client::FetchBudget;
+use crate::fetch::proxy_health::ProxyHealth;
 use crate::fetch::redirect;
 use crate::fetch::robots::directives::RobotsDirectives;
 use crate::fetch::robots::waits::RobotsWaits;
@@ -65,6 +66,7 @@ pub struct ClassicCrawl {
     overwrite: bool,
     requests: RequestCounter,
     robots_waits: RobotsWaits,
+    proxy_health: ProxyHealth,
     on_outcome: OutcomeCallback,
     stop: StopHandle,
 }
@@ -107,6 +109,7 @@ impl ClassicCrawl {
             overwrite: false,
             requests: RequestCounter::default(),
             robots_waits: RobotsWaits::default(),
+            proxy_health: ProxyHealth::default(),
             on_outcome: Arc::new(|_, _| {}),
             stop,
         })
@@ -183,7 +186,9 @@ impl ClassicCrawl {
         let requests = self.requests;
         let product_token = self.config.requests.obey_robots.then(|| self.config.product_token().to_owned());
         let fetcher = Fetcher::new(self.config, &seeds, throttle, self.stop.clone())?;
+        let proxy_health = self.proxy_health;
         let fetcher = fetcher.with_request_counter(requests.clone()).with_robots_waits(self.robots_waits);
+        let fetcher = fetcher.with_proxy_health(proxy_health.clone());
         let fetcher = Arc::new(fetcher);
         let mut scope = self.scope;
         scope.strip_query(&strip_query);
@@ -216,7 +221,11 @@ impl ClassicCrawl {
                     (task, result)
                 });
             }
-            match fetches.join_next().await {
+            let joined = tokio::select! {
+                joined = fetches.join_next() => joined,
+                cause = proxy_health.given_up() => return Err(Error::Proxy(cause)),
+            };
+            match joined {
                 Some(Ok((task, result))) => {
                     crawl.stats.received = budget.received.load(Ordering::Relaxed);
                     crawl.complete(&task, result);
@@ -258,6 +267,9 @@ pub trait ClassicInternals {
     /// Adds the site to these while its URLs wait for robots.txt.
     fn robots_waits(self, waits: RobotsWaits) -> Self;
 
+    /// Keeps the health of the proxies here.
+    fn proxy_health(self, health: ProxyHealth) -> Self;
+
     /// Runs the crawl to its end, and reports its events.
     fn run_with_observer<O: Observer + ?Sized>(
         self,
@@ -278,6 +290,11 @@ impl ClassicInternals for ClassicCrawl {
 
     fn robots_waits(mut self, waits: RobotsWaits) -> ClassicCrawl {
         self.robots_waits = waits;
+        self
+    }
+
+    fn proxy_health(mut self, health: ProxyHealth) -> ClassicCrawl {
+        self.proxy_health = health;
         self
     }
 

@@ -42,6 +42,8 @@ pub enum Error {
     State(StorageError),
     /// Redis cannot be used, or the distributed crawl on it cannot continue.
     Redis(StorageError),
+    /// The proxy could not be used for so long that the crawl cannot continue.
+    Proxy(String),
     /// A blocking function was called inside an async runtime.
     InsideRuntime,
     /// The system refused a resource.
@@ -60,6 +62,9 @@ impl fmt::Display for Error {
             Error::Output(error) | Error::State(error) | Error::Redis(error) => error.fmt(f),
             Error::SeedOutOfScope { seed, scope } => {
                 write!(f, "seed '{seed}' is out of scope '{scope}'; start within it, or choose another scope")
+            }
+            Error::Proxy(cause) => {
+                write!(f, "cannot continue: {cause}; start the proxy, or correct the settings for it")
             }
             Error::InsideRuntime => f.write_str(
                 "cannot block inside an async runtime; await run() instead of calling run_blocking()",

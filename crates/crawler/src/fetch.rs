@@ -4,6 +4,7 @@ pub mod fetcher;
 pub mod http;
 pub mod network;
 pub mod polite_client;
+pub mod proxy_health;
 pub mod redirect;
 mod request_slots;
 pub mod robots;

@@ -87,6 +87,8 @@ mod pipeline;
 #[cfg(feature = "net")]
 mod prioritizer;
 #[cfg(feature = "net")]
+mod proxy;
+#[cfg(feature = "net")]
 mod request_settings;
 #[cfg(feature = "net")]
 mod scope;
@@ -142,6 +144,8 @@ pub use page::Page;
 pub use pipeline::{CrawlEnd, CrawlReport, Crawler, PageStream, ResumeStatus};
 #[cfg(feature = "net")]
 pub use prioritizer::{Candidate, Priorities, Prioritizer, Priority, SourceLink};
+#[cfg(feature = "net")]
+pub use proxy::Proxies;
 #[cfg(feature = "net")]
 pub use request_settings::{Authentication, Politeness, RequestSettings};
 #[cfg(feature = "net")]

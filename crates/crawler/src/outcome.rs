@@ -108,6 +108,13 @@ pub enum Outcome {
     StaleConnection,
     /// The server refused to process the request on this connection. Says nothing about the URL.
     RequestNotProcessed,
+    /// The proxy could not be used, or refused to connect to the host.
+    ProxyFailed {
+        /// What the proxy did.
+        cause: String,
+        /// Whether the proxy may work later. Otherwise it works, and refuses this host.
+        is_temporary: bool,
+    },
     /// The TLS handshake failed, or the certificate is invalid.
     TlsFailed {
         /// What is wrong.
@@ -158,11 +165,15 @@ type StaticText = &'static str;
 /// The phases of a request that have a time limit.
 pub(crate) const CONNECTING: &str = "connecting";
 pub(crate) const THE_REQUEST: &str = "the request";
+pub(crate) const THE_PROXIED_REQUEST: &str = "the request through the proxy";
 
 /// Reads a phase of a request or a kind of address that another process of the same version has written.
 fn known_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
     let text = Cow::<str>::deserialize(deserializer)?;
-    let known = [CONNECTING, THE_REQUEST].into_iter().chain(ADDRESS_KINDS).find(|known| *known == text);
+    let known = [CONNECTING, THE_REQUEST, THE_PROXIED_REQUEST]
+        .into_iter()
+        .chain(ADDRESS_KINDS)
+        .find(|known| *known == text);
     Ok(known.unwrap_or("unknown"))
 }
 
@@ -241,6 +252,8 @@ impl Outcome {
             Outcome::ConnectionFailed { .. } | Outcome::StaleConnection | Outcome::RequestNotProcessed => {
                 "connection"
             }
+            Outcome::ProxyFailed { is_temporary: true, .. } => "proxy unavailable",
+            Outcome::ProxyFailed { is_temporary: false, .. } => "proxy refused",
             Outcome::TlsFailed { .. } => "TLS",
             Outcome::Timeout { .. } => "timeout",
             Outcome::HostUnreachable { .. } => "host unreachable",
@@ -262,6 +275,7 @@ impl Outcome {
     ///
     /// - The host could not be reached, did not respond in time, or closed the connection.
     /// - Its name could not be resolved, because the DNS server failed.
+    /// - The proxy could not be used.
     /// - Its robots.txt could not be fetched.
     /// - The HTTP status is 408, 425, 429 or 5xx, except 501 and 505.
     ///
@@ -278,6 +292,7 @@ impl Outcome {
             | "timeout"
             | "host unreachable"
             | "DNS unavailable"
+            | "proxy unavailable"
             | "robots.txt unavailable"
             | "sitemap unavailable" => true,
             label => match label.strip_prefix("HTTP ").and_then(|code| code.parse().ok()) {
@@ -393,6 +408,7 @@ impl fmt::Display for Outcome {
             Outcome::RobotsUnavailable { cause }
             | Outcome::SitemapFailed { cause, .. }
             | Outcome::DnsFailed { cause, is_temporary: true }
+            | Outcome::ProxyFailed { cause, .. }
             | Outcome::HostUnreachable { cause }
             | Outcome::InvalidResponse { cause }
             | Outcome::WriteFailed { cause } => write!(f, "{label}: {cause}"),
@@ -439,6 +455,8 @@ pub(crate) mod tests {
             Outcome::ConnectionFailed { cause: text() },
             Outcome::StaleConnection,
             Outcome::RequestNotProcessed,
+            Outcome::ProxyFailed { cause: text(), is_temporary: true },
+            Outcome::ProxyFailed { cause: text(), is_temporary: false },
             Outcome::TlsFailed { cause: text() },
             Outcome::Timeout { doing: "it", limit: Duration::ZERO },
             Outcome::HostUnreachable { cause: text() },
@@ -477,6 +495,7 @@ pub(crate) mod tests {
                 | Outcome::ConnectionFailed { .. }
                 | Outcome::StaleConnection
                 | Outcome::RequestNotProcessed
+                | Outcome::ProxyFailed { .. }
                 | Outcome::TlsFailed { .. }
                 | Outcome::Timeout { .. }
                 | Outcome::HostUnreachable { .. }
@@ -519,6 +538,7 @@ pub(crate) mod tests {
                     | Outcome::HostUnreachable { .. }
                     | Outcome::RobotsUnavailable { .. }
                     | Outcome::DnsFailed { is_temporary: true, .. }
+                    | Outcome::ProxyFailed { is_temporary: true, .. }
             );
             assert_eq!(outcome.is_temporary(), expected, "{outcome:?}");
             let is_failure = matches!(outcome.group(), OutcomeGroup::Failed | OutcomeGroup::Sitemap);

@@ -27,6 +27,7 @@ use crate::backend::local::{BackendConfig, HostLimits, LocalBackend, UNLIMITED_T
 use crate::backend::{Snapshot, WorkerId};
 use crate::config::{FetchConfig, Oversize, fetch_setters};
 use crate::error::Error;
+use crate::fetch::proxy_health::ProxyHealth;
 use crate::fetch::robots::waits::RobotsWaits;
 use crate::html::{self, normal_form};
 use crate::modules::output::files::{OutputFiles, Start};
@@ -109,6 +110,7 @@ pub struct Crawler {
     pub(crate) on_progress: ProgressCallback,
     pub(crate) on_notice: NoticeCallback,
     pub(crate) robots_waits: RobotsWaits,
+    pub(crate) proxy_health: ProxyHealth,
     pub(crate) stop: StopHandle,
 }
 
@@ -218,6 +220,7 @@ impl Crawler {
             on_progress: Box::new(|_| {}),
             on_notice: Box::new(|_| {}),
             robots_waits: RobotsWaits::default(),
+            proxy_health: ProxyHealth::default(),
             stop: StopHandle::new(),
         };
         Ok(crawler.politeness(Politeness::default()))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::config::{Certificates, certificates};
 use crate::cookies::CookieJar;
 use crate::error::Error;
+use crate::proxy::Proxies;
 
 /// How requests are sent: the settings that are rarely changed, of [`Crawler`](crate::Crawler) and
 /// [`ClassicCrawl`](crate::ClassicCrawl).
@@ -46,6 +47,11 @@ pub struct RequestSettings {
     /// Whether the headers that were added to the crawl are sent to all hosts; false by default. Then only the hosts of the
     /// seeds get them, and if the seed is an https URL, over https only.
     pub headers_everywhere: bool,
+    /// The proxies that requests go through; none by default.
+    pub proxies: Proxies,
+    /// Whether every certificate of a server is accepted; false by default. Then anyone on the way can read and change what
+    /// is sent and received.
+    pub insecure: bool,
     /// Certificates that are trusted in addition to the well-known roots.
     pub(crate) trusted_certificates: Certificates,
 }
@@ -61,6 +67,8 @@ impl Default for RequestSettings {
             cookies: None,
             authentication: None,
             headers_everywhere: false,
+            proxies: Proxies::default(),
+            insecure: false,
             trusted_certificates: Vec::new(),
         }
     }

@@ -37,7 +37,8 @@ pub(crate) struct Authority {
     signer: CertifiedIssuer<'static, KeyPair>,
     key: KeyPair,
     address: IpAddr,
-    certificates: Mutex<HashMap<String, Arc<CertifiedKey>>>,
+    /// By host name, each with its PEM.
+    certificates: Mutex<HashMap<String, (Arc<CertifiedKey>, String)>>,
 }
 
 impl Authority {
@@ -55,11 +56,11 @@ impl Authority {
     }
 
     /// The configuration of a TLS listener, with or without HTTP/2.
-    pub(crate) fn server(self, h2: bool) -> Result<Arc<ServerConfig>, Error> {
+    pub(crate) fn server(self: &Arc<Self>, h2: bool) -> Result<Arc<ServerConfig>, Error> {
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
-            .with_cert_resolver(Arc::new(self));
+            .with_cert_resolver(self.clone());
         if h2 {
             config.alpn_protocols.push(b"h2".to_vec());
         }
@@ -67,7 +68,19 @@ impl Authority {
         Ok(Arc::new(config))
     }
 
-    fn sign(&self, name: &str) -> Result<CertifiedKey, Error> {
+    /// The certificate of a host, and its PEM.
+    pub(crate) fn certificate(&self, name: &str) -> Result<(Arc<CertifiedKey>, String), Error> {
+        let mut certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(certificate) = certificates.get(name) {
+            return Ok(certificate.clone());
+        }
+        let (key, pem) = self.sign(name)?;
+        let certificate = (Arc::new(key), pem);
+        certificates.insert(name.to_owned(), certificate.clone());
+        Ok(certificate)
+    }
+
+    fn sign(&self, name: &str) -> Result<(CertifiedKey, String), Error> {
         let names = match self.kind {
             Certificate::WrongName => vec!["wrong.example".to_owned()],
             _ => vec![name.to_owned(), "localhost".to_owned(), self.address.to_string()],
@@ -85,20 +98,15 @@ impl Authority {
             params.signed_by(&self.key, &self.signer)?
         };
         let key = PrivateKeyDer::try_from(self.key.serialize_der())?;
-        Ok(CertifiedKey::new(vec![certificate.der().clone()], ring::sign::any_supported_type(&key)?))
+        let key = ring::sign::any_supported_type(&key)?;
+        Ok((CertifiedKey::new(vec![certificate.der().clone()], key), certificate.pem()))
     }
 }
 
 impl ResolvesServerCert for Authority {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name().unwrap_or("localhost");
-        let mut certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(certificate) = certificates.get(name) {
-            return Some(certificate.clone());
-        }
-        let certificate = Arc::new(self.sign(name).ok()?);
-        certificates.insert(name.to_owned(), certificate.clone());
-        Some(certificate)
+        Some(self.certificate(name).ok()?.0)
     }
 }
 

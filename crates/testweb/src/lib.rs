@@ -17,6 +17,7 @@
 //! - [`Site::seeded`] generates a site from a number, and [`Web::truth`] returns what a crawl of it must find.
 //! - [`Hostile`] lists the ways in which a server can misbehave.
 //! - [`Web::log`] is the server's log of all requests with their times; [`Log`] measures politeness.
+//! - [`Proxy`] is an HTTP or SOCKS5 proxy with a log of its own.
 //! - [`Certificate`]s, valid and invalid, are generated at start.
 //!
 //! The plain HTTP/1.1 server is that of the crate `demoweb`.
@@ -24,6 +25,7 @@
 mod certificate;
 mod hostile;
 mod http2;
+mod proxy;
 mod response;
 mod seeded;
 mod site;
@@ -32,6 +34,7 @@ mod web;
 pub use certificate::Certificate;
 pub use demoweb::{Hit, Log, Protocol, Request};
 pub use hostile::Hostile;
+pub use proxy::{Proxy, ProxyBuilder, ProxyFault, ProxyRequest};
 pub use response::{Response, ResponseSequence};
 pub use seeded::Truth;
 pub use site::Site;

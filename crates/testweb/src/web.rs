@@ -21,7 +21,7 @@ pub struct Web {
     address: IpAddr,
     server: Server,
     https_port: Option<u16>,
-    ca_pem: String,
+    authority: Option<Arc<Authority>>,
     hosts: Arc<Hosts>,
 }
 
@@ -130,10 +130,10 @@ impl Builder {
         let plain_hosts = hosts.clone();
         let server =
             Server::start_with(options, move |request| plain_hosts.respond_to(request).over_http1(request))?;
-        let (mut https_port, mut ca_pem) = (None, String::new());
+        let (mut https_port, mut authority) = (None, None);
         if let Some(certificate) = self.certificate {
-            let authority = Authority::new(certificate, self.address).map_err(io::Error::other)?;
-            ca_pem = authority.root_pem().to_owned();
+            let new = Authority::new(certificate, self.address).map_err(io::Error::other)?;
+            let authority = authority.insert(Arc::new(new));
             let acceptor = TlsAcceptor::from(authority.server(!self.http1_only).map_err(io::Error::other)?);
             let hosts = (!self.http2_flood).then(|| hosts.clone());
             let port = server.listen("https", 0, move |socket, number, listener| {
@@ -141,7 +141,7 @@ impl Builder {
             })?;
             https_port = Some(port);
         }
-        Ok(Web { address: self.address, server, https_port, ca_pem, hosts })
+        Ok(Web { address: self.address, server, https_port, authority, hosts })
     }
 }
 
@@ -194,7 +194,16 @@ impl Web {
 
     /// The root certificate that signed the valid certificate, in PEM, for clients to trust. Empty without HTTPS.
     pub fn ca_pem(&self) -> String {
-        self.ca_pem.clone()
+        self.authority.as_ref().map_or_else(String::new, |authority| authority.root_pem().to_owned())
+    }
+
+    /// The certificate of a host itself, in PEM. For `localhost`, it is that of connections without a host name.
+    ///
+    /// # Panics
+    /// If the server was built without HTTPS.
+    pub fn certificate_pem(&self, host: &str) -> String {
+        let authority = self.authority.as_ref().expect("the server was built without HTTPS");
+        authority.certificate(host).expect("a host name").1
     }
 
     /// All requests so far. If a client has received a complete response, the log has its end.

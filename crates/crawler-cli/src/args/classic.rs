@@ -59,6 +59,8 @@ pub struct ClassicJob {
     pub cookies: Option<CookieJar>,
     /// The file for them.
     pub save_cookies: Option<PathBuf>,
+    /// The warning about an option that makes the crawl insecure.
+    pub warning: Option<&'static str>,
 }
 
 impl ClassicArgs {
@@ -84,6 +86,7 @@ impl ClassicArgs {
             crawl = crawl.internal_prefix(prefix).map_err(|error| format!("{error} (--internal)"))?;
         }
         let (concurrency, verbosity) = (self.concurrency, self.fetch.verbosity());
-        Ok(ClassicJob { crawl, seed, concurrency, verbosity, cookies, save_cookies })
+        let warning = self.fetch.warning();
+        Ok(ClassicJob { crawl, seed, concurrency, verbosity, warning, cookies, save_cookies })
     }
 }

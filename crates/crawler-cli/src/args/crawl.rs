@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
 use super::distributed::DistributedArgs;
+use super::proxy::PROXY_VARIABLE;
 use super::sources::SourceArgs;
 use super::{FetchArgs, Verbosity};
 use crate::commands::crawl::saved_options::SavedOptions;
@@ -172,6 +173,10 @@ pub struct CrawlOptions {
     #[arg(skip)]
     #[serde(skip)]
     pub forgotten_logins: Vec<String>,
+    /// Whether the crawl was started with a proxy, which is not stored.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub forgotten_proxy: bool,
     /// The names of the options that were given for this command, rather than for all of them.
     #[arg(skip)]
     #[serde(skip)]
@@ -324,6 +329,18 @@ impl CrawlOptions {
             false => crawler
                 .with_seed_list(files.join(" "), SeedFiles::new(files.clone(), is_quiet, self.is_resumed)),
         })
+    }
+
+    /// Checks that a crawl that was started with a proxy does not continue without one by mistake.
+    pub fn check_proxy(&self) -> Result<(), String> {
+        let proxy = &self.fetch.proxy;
+        if !self.forgotten_proxy || proxy.is_direct() || proxy.explicit().is_some() {
+            return Ok(());
+        }
+        Err(format!(
+            "the crawl was started with a proxy, which is not saved; give it again with --proxy or {PROXY_VARIABLE}, or use \
+             --no-proxy to connect directly"
+        ))
     }
 
     /// The distributed crawl, if `--redis` was given. It reports to `notice`.
@@ -513,7 +530,7 @@ mod tests {
                    --max-pages-per-host 7 --max-pages-per-site 9 --site-delay 60ms --address-delay 5ms \
                    --workers 3 --oversize drop \
                    --pagerank-url http://ranks.test/ --progress json --summary s.json --resolve *.a.test=::1 \
-                   --ca-file ca.pem --delay 250ms --user-agent me --contact https://a.test/ \
+                   --ca-file ca.pem --insecure --delay 250ms --user-agent me --contact https://a.test/ \
                    --robots-token me -v --overwrite --state s --follow-duplicates \
                    --seeds /a.txt --seeds - --sitemap http://a.test/s.xml --no-sitemaps";
         for options in ["http://a.test/", all].map(parse) {
@@ -545,6 +562,9 @@ mod tests {
         );
         let serialized = serde_json::to_string(&options).unwrap();
         assert!(serialized.contains("http://a.test/") && !serialized.contains("secret"), "{serialized}");
+        let proxied =
+            serde_json::to_string(&parse("http://a.test/ --proxy http://me:secret@p.test")).unwrap();
+        assert!(!proxied.contains("secret") && !proxied.contains("p.test"), "{proxied}");
         let unchanged = parse("http://a.test/ --module jsonl=- --module exec=a/b --module words");
         assert_eq!(unchanged.module, ["jsonl=-", "exec=a/b", "words"]);
     }

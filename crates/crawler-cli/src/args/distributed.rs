@@ -29,11 +29,22 @@ const REDIS_HELP: &str = "Redis to connect to: redis://[user:password@]host[:por
 pub const MODULE_HELP: &str = "Process each page with this module (see 'crawler crawl --help'); repeatable";
 
 /// The options that the help of `crawler frontier` lists.
-pub const FRONTIER_OPTIONS: [&str; 9] =
-    ["stay", "redis", "crawl", "ca-file", "pagerank-url", "connect-timeout", "timeout", "resolve", "quiet"];
+pub const FRONTIER_OPTIONS: [&str; 11] = [
+    "stay",
+    "redis",
+    "crawl",
+    "ca-file",
+    "pagerank-url",
+    "connect-timeout",
+    "timeout",
+    "resolve",
+    "proxy",
+    "no-proxy",
+    "quiet",
+];
 
 /// The options that the help of `crawler worker` lists: those that can differ between machines.
-pub const WORKER_OPTIONS: [&str; 22] = [
+pub const WORKER_OPTIONS: [&str; 24] = [
     "id",
     "stay",
     "redis",
@@ -54,6 +65,8 @@ pub const WORKER_OPTIONS: [&str; 22] = [
     "save-cookies",
     "auth",
     "bearer-token",
+    "proxy",
+    "no-proxy",
     "verbose",
     "quiet",
 ];
@@ -95,7 +108,9 @@ pub fn adapt_role(role: clap::Command, listed: &[&str]) -> clap::Command {
             "concurrency" => option.help_heading("Network").display_order(0),
             "user-agent" => option.help("User-Agent header to send").help_heading("Network"),
             "contact" | "robots-token" => option.help_heading("Network"),
-            "connect-timeout" | "timeout" | "resolve" if is_frontier => option.help_heading("PageRank"),
+            "connect-timeout" | "timeout" | "resolve" | "proxy" | "no-proxy" if is_frontier => {
+                option.help_heading("PageRank")
+            }
             "pagerank-url" => option.help_heading("PageRank").display_order(0),
             "verbose" => option.help("Print the outcome of each URL"),
             _ => option,

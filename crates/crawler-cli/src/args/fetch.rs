@@ -13,7 +13,12 @@ use url::Url;
 
 use super::Verbosity;
 use super::login::{self, LoginArgs};
+use super::proxy::ProxyArgs;
 use crate::values;
+
+/// The warning about `--insecure`.
+pub const INSECURE: &str =
+    "warning: certificates are not verified (--insecure); anyone on the way can read and change the pages";
 
 /// The options as parsed. The gaps in `display_order` are for options that only one kind of crawl has.
 #[derive(clap::Args, Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,9 +65,15 @@ pub struct FetchArgs {
     /// File of lines HOST=ADDR that is read at each lookup, for tests of names whose address changes
     #[arg(long, value_name = "FILE", hide = true)]
     pub resolve_file: Option<PathBuf>,
-    /// Also trust the CA certificates in this PEM file
+    /// Also trust the certificates in this PEM file: of authorities, or of servers themselves
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub ca_file: Option<PathBuf>,
+    /// Accept every certificate of a server: anyone on the way can read and change what is sent and received
+    #[arg(long, help_heading = "Network")]
+    pub insecure: bool,
+    #[command(flatten)]
+    #[serde(skip)]
+    pub proxy: ProxyArgs,
 
     #[command(flatten)]
     #[serde(skip)]
@@ -119,12 +130,19 @@ impl FetchArgs {
         requests.allow_private = self.allow_private;
         requests.dns_overrides = self.resolve.clone();
         requests.headers_everywhere = self.header_everywhere;
+        requests.insecure = self.insecure;
+        requests.proxies = self.proxy.proxies()?;
         requests.cookies = self.accept_cookies.then(CookieJar::default);
         if let Some(path) = &self.ca_file {
             let pem = read_ca_file(path)?;
             requests.trust_certificates(&pem).map_err(|error| ca_file_error(path, &error))?;
         }
         Ok(requests)
+    }
+
+    /// The warning about an option that makes the crawl insecure.
+    pub fn warning(&self) -> Option<&'static str> {
+        self.insecure.then_some(INSECURE)
     }
 
     /// The query parameters to remove from URLs.

@@ -10,7 +10,7 @@ use super::distributed::DistributedArgs;
 use crate::values;
 
 /// The options that affect the outcome of pages and can differ when a crawl continues.
-const REPORTED_OPTIONS: [&str; 9] = [
+const REPORTED_OPTIONS: [&str; 10] = [
     "module",
     "scope",
     "include",
@@ -20,6 +20,7 @@ const REPORTED_OPTIONS: [&str; 9] = [
     "user-agent",
     "ignore-robots",
     "robots-token",
+    "insecure",
 ];
 
 /// The options of a process that resumes a crawl. That they differ is not reported.
@@ -42,6 +43,7 @@ impl CrawlOptions {
         }
         let mut merged: CrawlOptions = serde_json::from_value(merged).map_err(|error| error.to_string())?;
         merged.fetch.login = self.fetch.login;
+        merged.fetch.proxy = self.fetch.proxy;
         let distributed = DistributedArgs {
             redis: self.distributed.redis.clone(),
             crawl: self.distributed.crawl.clone(),
@@ -58,8 +60,8 @@ impl CrawlOptions {
         self.forgotten_logins.iter().filter(|name| !given.contains(name)).cloned().collect()
     }
 
-    /// Adds the seeds of the saved options, which come first, and what is known of its logins. The user name and password of
-    /// a seed are those given now.
+    /// Adds the seeds of the saved options, which come first, and what is known of its logins and its proxy. The user name and
+    /// password of a seed are those given now.
     pub fn with_seeds_of(self, saved: Option<&CrawlOptions>) -> CrawlOptions {
         let mut seeds = saved.map_or_else(Vec::new, |saved| saved.seeds.clone());
         let mut positions: HashMap<String, usize> =
@@ -75,7 +77,8 @@ impl CrawlOptions {
             }
         }
         let forgotten_logins = saved.map_or_else(Vec::new, |saved| saved.forgotten_logins.clone());
-        CrawlOptions { seeds, forgotten_logins, ..self }
+        let forgotten_proxy = saved.is_some_and(|saved| saved.forgotten_proxy);
+        CrawlOptions { seeds, forgotten_logins, forgotten_proxy, ..self }
     }
 
     /// Of these hosts, those for which no seed has a user name and password.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use crawler::Outcome;
 use crawler::internal::classic::{ClassicCrawl, ClassicInternals as _, ClassicReport};
+use crawler::internal::fetch::proxy_health::ProxyHealth;
 use crawler::internal::fetch::robots::waits::RobotsWaits;
 use crawler::internal::origin::{Origin, without_credentials};
 use crawler::internal::scope::RejectReason;
@@ -33,6 +34,9 @@ pub async fn run(job: ClassicJob) -> u8 {
             return EXIT_USAGE;
         }
     };
+    if let Some(warning) = job.warning.filter(|_| job.verbosity != Verbosity::Quiet) {
+        print_error(warning);
+    }
     let status = crawl(&job.seed, job.crawl, job.verbosity).await;
     cookie_file.map_or(status, |file| file.write(status))
 }
@@ -41,7 +45,9 @@ pub async fn run(job: ClassicJob) -> u8 {
 pub async fn crawl(seed: &Url, crawl: ClassicCrawl, verbosity: Verbosity) -> u8 {
     let _size_limit = signals::survive_the_file_size_limit();
     let (requests, robots_waits) = (RequestCounter::default(), RobotsWaits::default());
+    let proxy_health = ProxyHealth::default();
     let crawl = crawl.request_counter(requests.clone()).robots_waits(robots_waits.clone());
+    let crawl = crawl.proxy_health(proxy_health.clone());
     let progress = Rc::new(Progress::new(verbosity, seed, requests, robots_waits));
     let stop = StopHandle::new();
     let signal_status = Rc::new(Cell::new(None));
@@ -51,10 +57,14 @@ pub async fn crawl(seed: &Url, crawl: ClassicCrawl, verbosity: Verbosity) -> u8 
         signals::watch(&stopped, &status, |message| shown.print(message), || shown.finish()).await
     });
     let shown = Rc::clone(&progress);
+    let report_outages =
+        tasks.spawn_local(async move { proxy_health.report(|message| shown.print(message)).await });
+    let shown = Rc::clone(&progress);
     let show = tasks.spawn_local(async move { shown.keep_showing().await });
     let report = tasks.run_until(crawl.stop_handle(stop).run_with_observer(&*progress)).await;
     watch.abort();
     show.abort();
+    report_outages.abort();
     progress.finish();
     let report = match report {
         Ok(report) => report,

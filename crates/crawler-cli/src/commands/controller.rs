@@ -57,6 +57,9 @@ pub async fn run(job: CrawlJob) -> u8 {
         }
     };
     let options = job.options.clone();
+    if let Some(warning) = options.fetch.warning() {
+        display.print(warning);
+    }
     let (stop, signal_status) = (StopHandle::new(), Cell::new(None));
     let reader = StdoutReader::new(&options, &stop);
     shared.redis.connect_options.stop = stop.clone();

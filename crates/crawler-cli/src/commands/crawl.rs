@@ -90,6 +90,7 @@ fn prepare_resume(resume: ResumeOptions) -> Result<PreparedJob, StartError> {
     if options.fetch.verbosity() != Verbosity::Quiet {
         warnings.for_each(|warning| print_error(&warning));
     }
+    options.check_proxy()?;
     let job = options.validate()?;
     let notices = resume_hints::changes(&job.options, &saved);
     Ok((job, notices))
@@ -110,6 +111,7 @@ fn prepare_start(job: CrawlJob) -> Result<PreparedJob, StartError> {
     };
     let given = job.options.seeds.clone();
     let options = job.options.with_seeds_of(Some(&saved));
+    options.check_proxy()?;
     let notices = resume_hints::changes(&options, &saved);
     let job = match options.seeds == given {
         true => CrawlJob { options, ..job },
@@ -124,7 +126,7 @@ pub fn status_of(error: &Error) -> u8 {
     // The other errors are a matter of the command line.
     match error {
         Error::State(state) if matches!(state.kind(), NotFound | SettingsDiffer | Unusable) => EXIT_USAGE,
-        Error::State(_) | Error::Redis(_) | Error::System { .. } => EXIT_FAILED,
+        Error::State(_) | Error::Redis(_) | Error::Proxy(_) | Error::System { .. } => EXIT_FAILED,
         _ => EXIT_USAGE,
     }
 }
@@ -155,6 +157,9 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
     let stop = StopHandle::new();
     let reader = StdoutReader::new(&options, &stop);
     let display = Arc::new(Display::new(&options));
+    if let Some(warning) = options.fetch.warning() {
+        display.print(warning);
+    }
     notices.iter().for_each(|notice| display.print(notice));
     let noticed = Arc::clone(&display);
     let outcome_log = Arc::new(OutcomeLog::new(&options, reader.clone()));
@@ -164,6 +169,7 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
         .stop_handle(stop.clone())
         .robots_waits(display.robots_waits().clone())
         .on_notice(move |notice| noticed.print(&format!("crawler: {notice}")))
+        .proxy_health(display.proxy_health().clone())
         .on_outcome(move |url, outcome| log.record(url, outcome));
     let shown = Arc::clone(&display);
     let crawling = crawler.on_progress(move |snapshot| shown.show(snapshot)).run();
@@ -171,6 +177,7 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
     let report = tokio::select! {
         report = crawling => report,
         never = display.print_robots_waits() => match never {},
+        never = display.proxy_health().report(|message| display.print(message)) => match never {},
         never = signals::watch(&stop, &signal_status, |message| display.print(message), || display.clear()) => match never {},
     };
     display.clear();
@@ -182,6 +189,9 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
         }
         Err(error) => {
             print_error(&with_hint(&error));
+            if let (Error::Proxy(_), Some(directory)) = (&error, &options.state) {
+                display.print(&format!("to resume: crawler resume {}", quoted(directory)));
+            }
             if outcome_log.has_outcomes() { EXIT_FAILED } else { status_of(&error) }
         }
     }

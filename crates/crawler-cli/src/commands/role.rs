@@ -98,7 +98,13 @@ async fn run_role(
         };
         // All processes must use the same heartbeat timeout, or two of them would fetch from the same host.
         let dead_after = saved.distributed.dead_after;
-        let job = role.options.clone().merged_over(saved).and_then(CrawlOptions::validate);
+        let job = role.options.clone().merged_over(saved).and_then(|options| {
+            // The frontier sends requests to the PageRank service only.
+            if kind != RoleKind::Frontier || options.pagerank_url.is_some() {
+                options.check_proxy()?;
+            }
+            options.validate()
+        });
         let job = job.and_then(|job| cookies.keep(job));
         let CrawlJob { crawler, options, .. } = match job {
             Ok(job) => job,
@@ -108,6 +114,11 @@ async fn run_role(
             && let Some(warning) = missing_logins(&options)
         {
             (shared.notice)(&warning);
+        }
+        if let Some(warning) = options.fetch.warning()
+            && kind != RoleKind::Frontier
+        {
+            (shared.notice)(warning);
         }
         let (shared, notice) = (SharedCrawl { dead_after, ..shared.clone() }, Arc::clone(&shared.notice));
         let spare = match SpareConnections::for_workers(1, options.concurrency) {

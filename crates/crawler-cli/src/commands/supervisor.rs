@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -16,7 +17,7 @@ use crawler::internal::error::redis_error;
 use crawler::{Error, StorageErrorKind};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::args::{CrawlOptions, LoginArgs, Verbosity};
+use crate::args::{CrawlOptions, INSECURE, LoginArgs, PROXY_VARIABLE, Verbosity};
 use crate::commands::cookie_file::part_file;
 use crate::commands::crawl::display::Display;
 use crate::commands::crawl::stdout_reader::StdoutReader;
@@ -46,6 +47,8 @@ pub(super) struct Supervisor {
     redis: String,
     ca_file: Option<PathBuf>,
     login: LoginArgs,
+    proxy: Option<OsString>,
+    connects_directly: bool,
     verbosity: Verbosity,
     display: Arc<Display>,
     reader: StdoutReader,
@@ -80,6 +83,8 @@ impl Supervisor {
             redis: shared.redis.address.with_secrets(),
             ca_file: options.fetch.ca_file.clone(),
             login: options.fetch.login.clone(),
+            proxy: options.fetch.proxy.explicit(),
+            connects_directly: options.fetch.proxy.is_direct(),
             verbosity: options.fetch.verbosity(),
             display,
             reader,
@@ -145,6 +150,9 @@ impl Supervisor {
         if let Some(file) = &self.ca_file {
             command.arg("--ca-file").arg(file);
         }
+        if self.connects_directly {
+            command.arg("--no-proxy");
+        }
         // The roles take their options from the crawl, not from the controller's environment.
         without_options(&mut command);
         // Other users can see the arguments of a process, and the URL may contain a password.
@@ -154,6 +162,9 @@ impl Supervisor {
             if let Some(file) = self.login.save_cookies() {
                 command.env("CRAWLER_SAVE_COOKIES", part_file(file, id));
             }
+        }
+        if let Some(proxy) = &self.proxy {
+            command.env(PROXY_VARIABLE, proxy);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(cannot_start)?;
@@ -169,8 +180,8 @@ impl Supervisor {
             forward_lines(stderr, move |line| {
                 let line = String::from_utf8_lossy(line);
                 let line = line.trim_end().trim_start_matches("crawler: ");
-                // Ctrl-C reaches all processes of the terminal. The controller prints this for all of them.
-                if line == signals::STOPPING {
+                // Ctrl-C reaches all processes of the terminal. The controller prints this for all of them, and the warning.
+                if line == signals::STOPPING || line == INSECURE {
                     return;
                 }
                 // With --quiet a role prints errors only.

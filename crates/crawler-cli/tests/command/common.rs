@@ -124,6 +124,7 @@ impl Crawl {
 pub fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crawler"));
     remove_options(&mut command);
+    remove_proxies(&mut command);
     command
 }
 
@@ -133,6 +134,13 @@ fn remove_options(command: &mut Command) {
         if name.as_encoded_bytes().starts_with(b"CRAWLER_") {
             command.env_remove(name);
         }
+    }
+}
+
+/// Removes the variables that set a proxy.
+pub fn remove_proxies(command: &mut Command) {
+    for name in ["http_proxy", "https_proxy", "all_proxy", "no_proxy", "CRAWLER_PROXY"] {
+        command.env_remove(name).env_remove(name.to_uppercase());
     }
 }
 

@@ -100,9 +100,12 @@ fn server_that_closes_after_each_response_is_crawled_completely() {
 #[test]
 fn invalid_certificates_are_rejected() {
     let bad = [
-        (Certificate::UnknownIssuer, "the issuer of the certificate is unknown"),
-        (Certificate::Expired, "the certificate has expired"),
-        (Certificate::WrongName, "the certificate is for another name, wrong.example"),
+        (
+            Certificate::UnknownIssuer,
+            "the certificate is signed by an unknown authority, 'testweb unknown root'",
+        ),
+        (Certificate::Expired, "the certificate has expired on 2020-01-01"),
+        (Certificate::WrongName, "the certificate is for another name: wrong.example"),
         (Certificate::SelfSigned, "the certificate is self-signed"),
     ];
     for (certificate, reason) in bad {

@@ -114,6 +114,10 @@ impl Fixture {
             }
         }
         command.env("CRAWLER_REDIS", &self.redis_url).stdin(Stdio::null());
+        // The web is on this machine, where no proxy of the environment finds it.
+        for name in ["http_proxy", "https_proxy", "all_proxy", "CRAWLER_PROXY"] {
+            command.env_remove(name).env_remove(name.to_uppercase());
+        }
         command
     }
 

@@ -9,7 +9,7 @@ use super::process::{Process, run, texts};
 const SECRETS: [&str; 4] = ["s3cr-header", "s3cr-cookie", "s3cr-password", "bWU6czNjci1wYXNzd29yZA=="];
 
 /// The bytes of all files below a directory.
-fn all_bytes(directory: &Path) -> Vec<u8> {
+pub fn all_bytes(directory: &Path) -> Vec<u8> {
     fs::read_dir(directory).unwrap().fold(Vec::new(), |mut bytes, entry| {
         let path = entry.unwrap().path();
         bytes.extend(if path.is_dir() { all_bytes(&path) } else { fs::read(path).unwrap() });

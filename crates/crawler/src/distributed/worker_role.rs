@@ -120,6 +120,7 @@ impl Crawler {
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
         let fetcher = Fetcher::new(self.config.clone(), &self.seeds, throttle, stop.clone())?
             .with_network(Arc::new(NetworkMonitor::new(self.config.network_timeout)))
+            .with_proxy_health(self.proxy_health.clone())
             .with_request_counter(backend.request_counter())
             .with_robots_waits(self.robots_waits.clone());
         let worker = Arc::new(Worker::new(id, fetcher.with_liveness(liveness.clone()), context));
@@ -135,9 +136,15 @@ impl Crawler {
             worked
         });
         let heartbeats = self.send_heartbeats(&mut membership, shared, &liveness, &pipeline, is_done.clone());
+        let mut proxy_failure = None;
         let exit = tokio::select! {
             exit = heartbeats => exit,
             never = self.robots_waits.report(|message| (shared.notice)(message)) => match never {},
+            never = self.proxy_health.report(|message| (shared.notice)(message)) => match never {},
+            cause = self.proxy_health.given_up() => {
+                proxy_failure = Some(cause);
+                Ok(RoleExit::Stopped)
+            }
         };
         // Requests in flight finish, unless another worker has their URLs now or will get them.
         match &exit {
@@ -180,7 +187,10 @@ impl Crawler {
             }
             membership.leave().await?;
         }
-        Ok(exit)
+        match proxy_failure {
+            Some(cause) => Err(Error::Proxy(cause)),
+            None => Ok(exit),
+        }
     }
 
     /// Sends heartbeats until there is a reason for the worker to exit.

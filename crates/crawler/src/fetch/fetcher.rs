@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::http::{Download, Downloader, PinKinds};
 use super::network::NetworkMonitor;
 use super::polite_client::{FetchBudget, PoliteClient};
+use super::proxy_health::ProxyHealth;
 use super::robots::Robots;
 use super::robots::waits::RobotsWaits;
 use super::throttle::HostThrottle;
@@ -66,6 +67,11 @@ impl Fetcher {
     /// Waits while the network is down.
     pub fn with_network(self, network: Arc<NetworkMonitor>) -> Fetcher {
         Fetcher { client: self.client.with_network(network), ..self }
+    }
+
+    /// Shares the health of proxies with other fetchers.
+    pub fn with_proxy_health(self, proxy_health: ProxyHealth) -> Fetcher {
+        Fetcher { client: self.client.with_proxy_health(proxy_health), ..self }
     }
 
     /// Counts the requests it sends in this counter.

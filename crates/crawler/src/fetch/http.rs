@@ -3,12 +3,16 @@
 mod address;
 mod body;
 mod byte_counter;
+mod certificate;
 pub(crate) mod connect;
 mod connections;
 pub mod decode;
 pub mod headers;
 mod read_allowance;
 mod request_headers;
+mod stream;
+pub(crate) mod tls;
+mod tunnel;
 
 use std::error::Error as _;
 use std::io;
@@ -39,7 +43,8 @@ use crate::error::Error;
 use crate::fetch::robots::directives::RobotsDirectives;
 use crate::media::Media;
 use crate::origin::Origin;
-use crate::outcome::{Outcome, THE_REQUEST};
+use crate::outcome::{Outcome, THE_PROXIED_REQUEST, THE_REQUEST};
+use crate::proxy::ProxyServer;
 use crate::stats::RequestCounter;
 
 /// One HTTP response.
@@ -127,10 +132,11 @@ impl Downloader {
         byte_counter: &ByteCounter<'_>,
     ) -> Result<Download, Outcome> {
         let (limit, origin, started) = (self.config.timeout, Origin::from_url(url), Instant::now());
+        let doing = if self.proxy_for(&origin).is_some() { THE_PROXIED_REQUEST } else { THE_REQUEST };
         let timed_out = |_| {
             // An unresponsive HTTP/2 connection must not be shared by further requests.
             self.connections.evict_http2(&origin);
-            Outcome::Timeout { doing: THE_REQUEST, limit }
+            Outcome::Timeout { doing, limit }
         };
         let connection = timeout(limit, self.connections.acquire(&origin)).await.map_err(timed_out)??;
         let left = limit.saturating_sub(started.elapsed());
@@ -142,9 +148,19 @@ impl Downloader {
         timeout_without_waits(left, exchange, byte_counter).await.map_err(timed_out)?
     }
 
+    /// The settings.
+    pub fn config(&self) -> &FetchConfig {
+        &self.config
+    }
+
     /// Whether an origin can be connected to. Sends no request.
     pub async fn can_connect(&self, origin: &Origin) -> bool {
         self.connections.can_connect(origin).await
+    }
+
+    /// The proxy that the requests to an origin go through.
+    pub(crate) fn proxy_for(&self, origin: &Origin) -> Option<&Arc<ProxyServer>> {
+        self.connections.proxy_for(origin)
     }
 
     async fn exchange(
@@ -170,9 +186,17 @@ impl Downloader {
                     Outcome::RequestNotProcessed => self.connections.evict_connection(origin, &connection),
                     _ => {}
                 }
-                return Err(failure);
+                return Err(match &connection.forwarding_proxy {
+                    Some(proxy) => failure_through(proxy, failure),
+                    None => failure,
+                });
             }
         };
+        if let (407, Some(proxy)) = (response.status().as_u16(), &connection.forwarding_proxy) {
+            // The server has not seen the request.
+            self.requests.retract();
+            return Err(tunnel::credentials_rejected(proxy));
+        }
         let mut has_new_cookies = false;
         if let Some(jar) = &self.config.requests.cookies {
             has_new_cookies = jar.store(url, response.headers());
@@ -196,8 +220,10 @@ impl Downloader {
         let malformed =
             |_| Outcome::InvalidResponse { cause: "the URL is not valid in an HTTP request".into() };
         let host = connection.host_header();
+        let proxy = connection.forwarding_proxy.as_deref();
         let target = match host {
             None => url.as_str(),
+            Some(_) if proxy.is_some() => &url[..url::Position::AfterQuery],
             Some(_) => &url[url::Position::BeforePath..url::Position::AfterQuery],
         };
         let mut request = Request::new(Empty::new());
@@ -206,6 +232,9 @@ impl Downloader {
         self.headers.add_to(headers, origin, 2);
         if let Some(host) = host {
             headers.insert(header::HOST, host.clone());
+        }
+        if let Some(authorization) = proxy.and_then(ProxyServer::authorization) {
+            headers.insert(header::PROXY_AUTHORIZATION, authorization);
         }
         if let Some(jar) = &self.config.requests.cookies
             && let Some(cookies) = jar.header(url)
@@ -238,6 +267,16 @@ async fn timeout_without_waits<T>(
             return result;
         }
         waited += left;
+    }
+}
+
+/// The failure of a request that a proxy forwards, which may be that of the proxy or of the server.
+fn failure_through(proxy: &ProxyServer, failure: Outcome) -> Outcome {
+    let named = |cause: String| format!("{cause} (through the proxy {proxy})");
+    match failure {
+        Outcome::ConnectionFailed { cause } => Outcome::ConnectionFailed { cause: named(cause) },
+        Outcome::InvalidResponse { cause } => Outcome::InvalidResponse { cause: named(cause) },
+        failure => failure,
     }
 }
 

@@ -9,12 +9,14 @@ use url::Url;
 
 use super::http::{BodyGrant, BodyPolicy, ByteBudget, ByteCounter, Download, Downloader, PinKinds};
 use super::network::{Blame, NetworkMonitor, is_network_failure};
+use super::proxy_health::{ProxyBlame, ProxyHealth};
 use super::request_slots::RequestSlots;
 use super::throttle::{CoolingDown, HostThrottle};
 use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
 use crate::origin::{Origin, throttle_key};
 use crate::outcome::Outcome;
+use crate::proxy::ProxyServer;
 use crate::stats::{BodyBytes, RequestCounter};
 use crate::stop::StopHandle;
 use crate::worker::liveness::LivenessGuard;
@@ -105,7 +107,19 @@ pub struct PoliteClient {
     downloader: Downloader,
     liveness: LivenessGuard,
     network: Option<Arc<NetworkMonitor>>,
+    proxy_health: ProxyHealth,
+    /// How long requests wait for a proxy.
+    max_proxy_wait: Duration,
     stop: StopHandle,
+}
+
+/// When one try of a request was made.
+#[derive(Default)]
+struct RequestTimes {
+    /// When it had its permit and started to connect.
+    connecting: OnceLock<Instant>,
+    /// When it was written.
+    started: OnceLock<Instant>,
 }
 
 impl PoliteClient {
@@ -119,7 +133,13 @@ impl PoliteClient {
     ) -> PoliteClient {
         let slots = RequestSlots::new(in_flight, silent);
         let (liveness, network) = (LivenessGuard::unlimited(), None);
-        PoliteClient { throttle, slots, downloader, liveness, network, stop }
+        let (proxy_health, max_proxy_wait) = (ProxyHealth::default(), downloader.config().network_timeout);
+        PoliteClient { throttle, slots, downloader, liveness, network, proxy_health, max_proxy_wait, stop }
+    }
+
+    /// Shares the health of proxies with other clients.
+    pub fn with_proxy_health(self, proxy_health: ProxyHealth) -> PoliteClient {
+        PoliteClient { proxy_health, ..self }
     }
 
     /// Waits while the network is down.
@@ -142,65 +162,98 @@ impl PoliteClient {
         PoliteClient { downloader: self.downloader.with_request_counter(requests), ..self }
     }
 
+    /// The proxy that forwards the requests to an origin, if one does.
+    pub(super) fn forwarding_proxy(&self, origin: &Origin) -> Option<&ProxyServer> {
+        self.downloader.proxy_for(origin).map(Arc::as_ref).filter(|proxy| proxy.forwards(origin))
+    }
+
     /// Sends one request. A request that the server rejects unprocessed does not count; it is sent again with a new
-    /// permit. So is a request that could not start with its permit.
+    /// permit. So is a request that could not start with its permit, and one that failed with the network or a proxy.
     pub async fn send(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
-        let mut rejected = 0;
+        let (origin, mut rejected, mut first_try) = (Origin::from_url(url), 0, None);
         loop {
-            let started = OnceLock::new();
-            let result = self.send_unless_down(url, budget, &started).await;
-            rejected += usize::from(started.get().is_some());
+            let times = RequestTimes::default();
+            let result = self.send_throttled(url, budget, &times).await;
+            first_try = first_try.or(times.connecting.get().copied());
+            if self.has_proxy_failed(&origin, &result, first_try).await? {
+                continue;
+            }
+            let result = match self.has_network_failed(&origin, &result).await? {
+                true => Err(Outcome::RequestNotProcessed),
+                false => result,
+            };
+            rejected += usize::from(times.started.get().is_some());
             if !matches!(result, Err(Outcome::RequestNotProcessed)) || rejected == MAX_UNPROCESSED {
                 return result;
             }
         }
     }
 
-    /// Sends one request when the network is up. A failure of the network does not count as one of the host.
-    async fn send_unless_down(
+    /// Whether a request failed because the network was down. Returns when the network is up again or given up.
+    async fn has_network_failed(
         &self,
-        url: &Url,
-        budget: &impl FetchBudget,
-        started: &OnceLock<Instant>,
-    ) -> Result<Download, Outcome> {
-        let result = self.send_throttled(url, budget, started).await;
-        let Some(network) = &self.network else { return result };
-        let origin = Origin::from_url(url);
-        match &result {
-            Ok(_) => network.responded(&origin),
-            Err(outcome) if outcome.is_response() => network.responded(&origin),
+        origin: &Origin,
+        result: &Result<Download, Outcome>,
+    ) -> Result<bool, Outcome> {
+        let Some(network) = &self.network else { return Ok(false) };
+        match result {
+            Ok(_) => network.responded(origin),
+            Err(outcome) if outcome.is_response() => network.responded(origin),
             Err(failure) if is_network_failure(failure) => {
-                // Nothing is in flight while this waits for the network.
-                let blame = tokio::select! {
-                    biased;
-                    () = self.stop.stop_requested() => return Err(Outcome::NotReached),
-                    blame = network.failed(&origin, &self.downloader) => blame,
-                };
-                if blame == Blame::Network {
-                    return Err(Outcome::RequestNotProcessed);
-                }
+                let blame = self.unless_stopped(network.failed(origin, &self.downloader)).await?;
+                return Ok(blame == Blame::Network);
             }
             Err(_) => {}
         }
-        result
+        Ok(false)
+    }
+
+    /// Whether a request failed because the proxy did. Returns when it can be sent again.
+    async fn has_proxy_failed(
+        &self,
+        origin: &Origin,
+        result: &Result<Download, Outcome>,
+        first_try: Option<Instant>,
+    ) -> Result<bool, Outcome> {
+        let Some(proxy) = self.downloader.proxy_for(origin) else { return Ok(false) };
+        let (health, proxy) = (&self.proxy_health, proxy.to_string());
+        match (result, first_try) {
+            (Err(Outcome::ProxyFailed { cause, is_temporary: true }), Some(first_try)) => {
+                let failed = health.failed(&proxy, cause, first_try, self.max_proxy_wait);
+                return Ok(self.unless_stopped(failed).await? == ProxyBlame::Proxy);
+            }
+            (Ok(_), _) => health.responded(&proxy),
+            (Err(outcome), _) if has_proxy_responded(outcome) => health.responded(&proxy),
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    /// Waits while nothing is in flight. An error if the crawl stops meanwhile.
+    async fn unless_stopped<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Outcome> {
+        tokio::select! {
+            biased;
+            () = self.stop.stop_requested() => Err(Outcome::NotReached),
+            result = waiting => Ok(result),
+        }
     }
 
     /// Completes when the crawl stops before a request has started. It then need not start, however long its host's cooldown
     /// is.
-    async fn stopped_before_start(&self, started: &OnceLock<Instant>) {
+    async fn stopped_before_start(&self, times: &RequestTimes) {
         self.stop.stop_requested().await;
-        if started.get().is_some() {
+        if times.started.get().is_some() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Sends one request with one permit, and sets the time of its start. Until it starts, a cooldown of the host returns
+    /// Sends one request with one permit, and sets its times. Until it starts, a cooldown of the host returns
     /// the permit, the slot and the budget, which other hosts can use.
     async fn send_throttled(
         &self,
         url: &Url,
         budget: &impl FetchBudget,
-        started: &OnceLock<Instant>,
+        times: &RequestTimes,
     ) -> Result<Download, Outcome> {
         let host = throttle_key(url.as_str());
         budget.before_wait().await;
@@ -208,6 +261,7 @@ impl PoliteClient {
             if let Some(network) = &self.network {
                 network.up().await;
             }
+            self.proxy_health.ready().await;
             let permit = self.throttle.acquire(host).await;
             budget.after_wait();
             loop {
@@ -232,11 +286,12 @@ impl PoliteClient {
             () = self.stop.stop_requested() => return Err(Outcome::NotReached),
             ready = ready => ready,
         };
-        let (grant, acquired) = (grant?, Instant::now());
+        let grant = grant?;
+        let acquired = *times.connecting.get_or_init(Instant::now);
         let byte_counter = ByteCounter::new(grant.bytes, budget);
         let start = async |address| {
             let start = permit.start(address).await.map_err(|CoolingDown| Outcome::RequestNotProcessed)?;
-            let _ = started.set(start);
+            let _ = times.started.set(start);
             Ok(())
         };
         // Boxed: the future of a request is large, and most callers of this function wait for a permit without one.
@@ -244,14 +299,14 @@ impl PoliteClient {
             biased;
             result = Box::pin(self.downloader.get(url, start, grant.policy, &byte_counter)) => result,
             () = self.stop.aborted() => Err(Outcome::NotReached),
-            () = self.stopped_before_start(started) => Err(Outcome::NotReached),
+            () = self.stopped_before_start(times) => Err(Outcome::NotReached),
             // Other workers are about to take over the host. If they do not, the request is sent again.
             () = self.liveness.expired() => Err(Outcome::RequestNotProcessed),
             () = slot.watch(|| byte_counter.received(), |is_silent| budget.set_silent(is_silent)) => {
                 Err(Outcome::NotReached)
             }
         };
-        let elapsed = started.get().unwrap_or(&acquired).elapsed();
+        let elapsed = times.started.get().unwrap_or(&acquired).elapsed();
         permit.record_response_time(elapsed.saturating_sub(byte_counter.waited()));
         budget.record_bytes(byte_counter.uncounted());
         if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = result {
@@ -271,4 +326,9 @@ impl PoliteClient {
             () = tokio::time::sleep(time) => true,
         }
     }
+}
+
+/// Whether a failure shows that the proxy works: it has connected to the host, or said that it cannot.
+fn has_proxy_responded(outcome: &Outcome) -> bool {
+    outcome.is_response() || matches!(outcome, Outcome::TlsFailed { .. } | Outcome::ProxyFailed { .. })
 }

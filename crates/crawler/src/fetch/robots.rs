@@ -256,6 +256,14 @@ impl Robots {
                     })?
                 }
                 // 429 means an overloaded server, not a missing file, although it is a 4xx status.
+                (code @ 500.., None)
+                    if response.retry_after.is_none()
+                        && let Some(proxy) = client.forwarding_proxy(&Origin::from_url(&url)) =>
+                {
+                    // A proxy replies so for a host that it cannot reach, or that does not exist.
+                    let cause = format!("HTTP {code} (through the proxy {proxy})");
+                    return Err(Outcome::ConnectionFailed { cause }.into());
+                }
                 (code @ (429 | 500..), None) => {
                     return Err(Outcome::HttpStatus { code, retry_after: response.retry_after }.into());
                 }
@@ -317,6 +325,7 @@ fn is_unreachable(outcome: &Outcome) -> bool {
             | Outcome::ConnectionFailed { .. }
             | Outcome::StaleConnection
             | Outcome::RequestNotProcessed
+            | Outcome::ProxyFailed { .. }
             | Outcome::TlsFailed { .. }
             | Outcome::Timeout { .. }
     )

@@ -6,6 +6,7 @@ use super::Crawler;
 use crate::backend::local::BackendConfig;
 use crate::config::FetchConfig;
 use crate::error::Error;
+use crate::fetch::proxy_health::ProxyHealth;
 use crate::fetch::robots::waits::RobotsWaits;
 
 /// The settings that only the command, tests and benchmarks change.
@@ -34,6 +35,9 @@ pub trait CrawlerInternals {
 
     /// Adds the sites whose URLs wait for a robots.txt to these.
     fn robots_waits(self, waits: RobotsWaits) -> Self;
+
+    /// Keeps the health of the proxies here.
+    fn proxy_health(self, health: ProxyHealth) -> Self;
 }
 
 impl CrawlerInternals for Crawler {
@@ -73,6 +77,11 @@ impl CrawlerInternals for Crawler {
 
     fn robots_waits(mut self, waits: RobotsWaits) -> Crawler {
         self.robots_waits = waits;
+        self
+    }
+
+    fn proxy_health(mut self, health: ProxyHealth) -> Crawler {
+        self.proxy_health = health;
         self
     }
 }

@@ -123,6 +123,7 @@ impl<R: Backend> LocalRun<'_, R> {
         for id in 0..settings.workers {
             let fetcher = Fetcher::new(config.clone(), &crawler.seeds, Arc::clone(&throttle), stop.clone())?
                 .with_network(Arc::clone(&network))
+                .with_proxy_health(crawler.proxy_health.clone())
                 .with_request_counter(self.backend.request_counter())
                 .with_robots_waits(crawler.robots_waits.clone());
             workers.push(Arc::new(Worker::new(WorkerId(id), fetcher, Arc::clone(&context))));
@@ -134,7 +135,12 @@ impl<R: Backend> LocalRun<'_, R> {
                 scope.spawn(move || Ok(block_on(run_worker(worker, stop))??))
             });
             let workers: Vec<_> = workers.collect();
-            let end = block_on(self.supervise(crawler, &network));
+            let end = block_on(async {
+                tokio::select! {
+                    end = self.supervise(crawler, &network) => Ok(end?),
+                    cause = crawler.proxy_health.given_up() => Err(Error::Proxy(cause)),
+                }
+            });
             // The workers finish their requests in flight, unless the time is up.
             match end {
                 Ok(Ok(CrawlEnd::TimeLimit)) => stop.abort(),
@@ -149,7 +155,7 @@ impl<R: Backend> LocalRun<'_, R> {
             }
             match failure {
                 Some(failure) => Err(failure),
-                None => Ok(end??),
+                None => end?,
             }
         })
     }

@@ -207,6 +207,10 @@ pub fn shown(name: &str, value: &str) -> (String, bool) {
         return (kept.unwrap_or_default() + MASK, true);
     }
     let has_credentials = |url: &Url| !url.username().is_empty() || url.password().is_some();
+    // A proxy needs no scheme.
+    if let Some((_, host)) = value.rsplit_once('@').filter(|_| name == "proxy" && !value.contains("://")) {
+        return (format!("{MASK}@{host}"), true);
+    }
     // The addresses of Redis Sentinel and Cluster are no URLs.
     match value.split_once("://") {
         Some((scheme, rest)) => match rest.split(['/', '?', '#']).next().unwrap_or_default().rfind('@') {
@@ -249,6 +253,7 @@ mod tests {
             ("header", "sesame", "***"),
             ("auth", "me:sesame", "***"),
             ("proxy", "http://me:sesame@proxy.test:3128/", "http://***@proxy.test:3128/"),
+            ("proxy", "me:sesame@proxy.test:3128", "***@proxy.test:3128"),
             ("redis", "redis://:ses@me@host/0", "redis://***@host/0"),
             ("redis", "redis+sentinel://:sesame@a:1,b:2/main", "redis+sentinel://***@a:1,b:2/main"),
             ("pagerank-url", "https:/me:sesame@host/", "***"),

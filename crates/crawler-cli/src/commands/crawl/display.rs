@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crawler::internal::backend::Snapshot;
+use crawler::internal::fetch::proxy_health::ProxyHealth;
 use crawler::internal::fetch::robots::waits::RobotsWaits;
 use crawler::internal::pipeline::CrawlReport;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -34,6 +35,7 @@ pub struct Display {
     is_quiet: bool,
     started: Instant,
     robots_waits: RobotsWaits,
+    proxy_health: ProxyHealth,
     history: Mutex<History>,
 }
 
@@ -67,12 +69,17 @@ impl Display {
         let started = Instant::now();
         let history = Mutex::new(History { pages: VecDeque::new(), last_plain_line: started });
         let (is_quiet, robots_waits) = (verbosity == Verbosity::Quiet, RobotsWaits::default());
-        Display { form, is_quiet, started, robots_waits, history }
+        Display { form, is_quiet, started, robots_waits, proxy_health: ProxyHealth::default(), history }
     }
 
     /// The sites whose URLs wait for a robots.txt, to be shown.
     pub fn robots_waits(&self) -> &RobotsWaits {
         &self.robots_waits
+    }
+
+    /// The health of the proxies, to be shown.
+    pub fn proxy_health(&self) -> &ProxyHealth {
+        &self.proxy_health
     }
 
     /// Prints, now and then, that sites wait for a robots.txt, if nothing else shows it.
@@ -102,19 +109,28 @@ impl Display {
                 // The calls are not exactly a second apart: one that is a little early must not delay the line by a second.
                 if now + Duration::from_millis(500) >= history.last_plain_line + PLAIN_INTERVAL {
                     history.last_plain_line = now;
-                    let lines = lines(snapshot, rate, &self.robots_waits);
+                    let lines = self.lines(snapshot, rate);
                     let lines: Vec<&str> =
                         lines.iter().map(String::as_str).filter(|line| !line.is_empty()).collect();
                     print_stderr(&lines.join("; "));
                 }
             }
             Form::Live(_, bars) => {
-                for (bar, line) in bars.iter().zip(lines(snapshot, rate, &self.robots_waits)) {
+                for (bar, line) in bars.iter().zip(self.lines(snapshot, rate)) {
                     bar.set_message(printable(&line).into_owned());
                 }
                 to_line_start();
             }
         }
+    }
+
+    fn lines(&self, snapshot: &Snapshot, rate: f64) -> [String; LINES] {
+        let mut lines = lines(snapshot, rate, &self.robots_waits);
+        if let Some(outage) = self.proxy_health.outage() {
+            let time = elapsed(outage.duration());
+            lines[0] = format!("Waiting for the proxy {} for {time} · {}", outage.proxy(), lines[0]);
+        }
+        lines
     }
 
     /// Prints the last progress object, which has the final counts.

@@ -19,6 +19,9 @@ pub struct SavedOptions {
     /// The options for logins that were given. Their values are not saved.
     #[serde(default)]
     logins: Vec<String>,
+    /// Whether a proxy was given, which is not saved either.
+    #[serde(rename = "proxy", default)]
+    has_proxy: bool,
     options: CrawlOptions,
     /// The seeds with their user names and passwords, for the workers of a distributed crawl, which have no other source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -42,9 +45,11 @@ impl SavedOptions {
         let mut logins = options.fetch.login.names();
         logins.extend(options.missing_logins());
         logins.sort_unstable();
+        let proxy = &options.fetch.proxy;
+        let has_proxy = proxy.explicit().is_some() || options.forgotten_proxy && !proxy.is_direct();
         let version = env!("CARGO_PKG_VERSION").into();
         let (options, seeds) = (options.clone(), Vec::new());
-        SavedOptions { version, hosts_with_credentials: hosts, logins, options, seeds, lists: 0 }
+        SavedOptions { version, hosts_with_credentials: hosts, logins, has_proxy, options, seeds, lists: 0 }
     }
 
     /// For a distributed crawl. It includes user names and passwords: only clients with Redis's own password can read it,
@@ -95,7 +100,11 @@ impl SavedOptions {
                  that version, or run the full command again"
             )
         })?;
-        let options = CrawlOptions { forgotten_logins: saved.logins, ..saved.options };
+        let options = CrawlOptions {
+            forgotten_logins: saved.logins,
+            forgotten_proxy: saved.has_proxy,
+            ..saved.options
+        };
         if !saved.seeds.is_empty() {
             return Ok(CrawlOptions { seeds: saved.seeds, ..options });
         }

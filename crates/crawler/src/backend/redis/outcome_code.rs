@@ -3,7 +3,7 @@
 use crate::outcome::Outcome;
 
 /// The labels of outcomes. A record has the index of its label, so the order must not change.
-const LABELS: [&str; 32] = [
+const LABELS: [&str; 34] = [
     "page",
     "redirect",
     "redirect out of scope",
@@ -36,6 +36,8 @@ const LABELS: [&str; 32] = [
     "sitemap",
     "sitemap failed",
     "sitemap unavailable",
+    "proxy unavailable",
+    "proxy refused",
 ];
 
 /// Stands for all HTTP statuses. The status is stored beside it.

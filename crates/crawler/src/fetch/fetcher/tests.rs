@@ -257,11 +257,11 @@ async fn https_to_a_plain_http_port_reports_that_the_server_does_not_speak_tls()
 #[tokio::test]
 async fn invalid_certificates_are_described_in_words() {
     for (certificate, reason) in [
-        (Certificate::Expired, "the certificate has expired"),
-        (Certificate::WrongName, "the certificate is for another name, wrong.example"),
+        (Certificate::Expired, "the certificate has expired on 2020-01-01"),
+        (Certificate::WrongName, "the certificate is for another name: wrong.example"),
         (
             Certificate::UnknownIssuer,
-            "the issuer of the certificate is unknown, or the certificate is self-signed",
+            "the certificate is signed by an unknown authority, 'testweb unknown root'",
         ),
         (Certificate::SelfSigned, "the certificate is self-signed"),
     ] {

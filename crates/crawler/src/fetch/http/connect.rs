@@ -1,4 +1,4 @@
-//! Opens connections: resolves the name, rejects non-public addresses, connects, negotiates TLS.
+//! Opens connections: resolves the name, rejects non-public addresses, connects, also through a proxy, negotiates TLS.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,18 +9,22 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{CertificateError, ClientConfig, InvalidMessage, RootCertStore};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::address::{AddressKinds, non_public_kind};
-use super::headers::excerpt;
+use super::stream::ServerStream;
+use super::tls::{insecure_client_config, tls_client_config, tls_failure};
+use super::tunnel::{self, Target, proxy_failure};
 use crate::config::FetchConfig;
 use crate::origin::Origin;
 use crate::outcome::{CONNECTING, Outcome};
+use crate::proxy::{ProxyKind, ProxyServer, parse_address};
 use crate::request_settings::dns_override;
 
 /// How long a resolved name is cached. Short, because the operating system caches too.
@@ -32,23 +36,22 @@ const MAX_CACHED_NAMES: usize = 10_000;
 /// How long closing dropped connections takes at most.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// A connected transport: plain TCP or TLS.
+/// A connected transport: plain or TLS.
 pub enum Transport {
-    /// TCP, for http.
-    Plain(TcpStream),
-    /// TLS, for https.
-    Tls(Box<TlsStream<TcpStream>>),
+    /// For http.
+    Plain(ServerStream),
+    /// For https.
+    Tls(Box<TlsStream<ServerStream>>),
 }
 
-impl Transport {
-    /// The address of the server, unless it has closed the connection already.
-    pub fn address(&self) -> Option<IpAddr> {
-        let stream = match self {
-            Transport::Plain(stream) => stream,
-            Transport::Tls(stream) => stream.get_ref().0,
-        };
-        Some(stream.peer_addr().ok()?.ip())
-    }
+/// A connection to an origin.
+pub struct Connected {
+    /// What carries requests.
+    pub transport: Transport,
+    /// The address of the server, unless a proxy connects to it, or it has closed the connection already.
+    pub address: Option<IpAddr>,
+    /// The proxy at the other end, if one is.
+    pub proxy: Option<Arc<ProxyServer>>,
 }
 
 /// Opens connections with one crawl's configuration.
@@ -63,6 +66,8 @@ pub struct Connector {
     dns_cache: Mutex<HashMap<String, (Instant, Vec<IpAddr>)>>,
     /// Created for the first https URL, because loading the root certificates takes time.
     tls: OnceLock<TlsConnector>,
+    /// The same for proxies, which do not speak HTTP/2 here.
+    proxy_tls: OnceLock<TlsConnector>,
 }
 
 /// Stores the kinds of address that a trusted host has, unless some are stored already, and returns the stored ones;
@@ -83,6 +88,7 @@ impl Connector {
             pin: None,
             dns_cache: Mutex::default(),
             tls: OnceLock::new(),
+            proxy_tls: OnceLock::new(),
         }
     }
 
@@ -93,14 +99,105 @@ impl Connector {
 
     /// Connects to an origin within the connect timeout. If the process or system has too many open files, calls
     /// `free_files` to close some and tries once more, because that failure is not the origin's.
-    pub async fn connect(&self, origin: &Origin, free_files: impl Fn()) -> Result<Transport, Outcome> {
+    pub async fn connect(&self, origin: &Origin, free_files: impl Fn()) -> Result<Connected, Outcome> {
         let limit = self.config.requests.connect_timeout;
+        if let Some(proxy) = self.proxy_for(origin) {
+            return self.connect_through(proxy, origin, &free_files).await;
+        }
         let connecting = timeout(limit, async {
             let addresses = self.permitted_addresses(origin, &free_files).await?;
-            let stream = connect_tcp(&addresses, limit, &free_files).await?;
-            if origin.https { self.start_tls(stream, origin).await } else { Ok(Transport::Plain(stream)) }
+            let stream = ServerStream::Tcp(connect_tcp(&addresses, limit, &free_files).await?);
+            let address = stream.peer_address();
+            Ok(Connected { transport: self.secure(stream, origin).await?, address, proxy: None })
         });
         connecting.await.unwrap_or(Err(Outcome::Timeout { doing: CONNECTING, limit }))
+    }
+
+    /// The proxy that the requests to an origin go through.
+    pub fn proxy_for(&self, origin: &Origin) -> Option<&Arc<ProxyServer>> {
+        self.config.requests.proxies.server_for(origin)
+    }
+
+    /// Connects to an origin through a proxy, within the connect timeout. A proxy that cannot be used is not the origin's
+    /// failure; one that does not reply to the request for a connection may wait for the origin.
+    async fn connect_through(
+        &self,
+        proxy: &Arc<ProxyServer>,
+        origin: &Origin,
+        free_files: &impl Fn(),
+    ) -> Result<Connected, Outcome> {
+        let limit = self.config.requests.connect_timeout;
+        let deadline = Instant::now() + limit;
+        let took_too_long = || Outcome::Timeout { doing: CONNECTING, limit };
+        let address = timeout_at(deadline, self.permitted_target(proxy, origin, free_files));
+        let address = address.await.map_err(|_| took_too_long())??;
+        let reached = timeout_at(deadline, self.reach_proxy(proxy, free_files));
+        let mut stream = reached
+            .await
+            .map_err(|_| proxy_failure(proxy, format!("did not respond within {limit:?}")))??;
+        if !proxy.forwards(origin) {
+            let target = Target { origin, address };
+            let opened = timeout_at(deadline, tunnel::open(proxy, &mut stream, &target));
+            opened.await.map_err(|_| Outcome::ConnectionFailed {
+                cause: format!("the proxy {proxy} did not connect to {} within {limit:?}", target.name()),
+            })??;
+        }
+        let secured = timeout_at(deadline, self.secure(stream, origin));
+        let transport = secured.await.map_err(|_| took_too_long())??;
+        Ok(Connected { transport, address: None, proxy: Some(Arc::clone(proxy)) })
+    }
+
+    /// Checks that a proxy may be asked for an origin. If the crawler resolves its name, returns the address; otherwise
+    /// only an address in the URL itself can be checked.
+    async fn permitted_target(
+        &self,
+        proxy: &ProxyServer,
+        origin: &Origin,
+        free_files: &impl Fn(),
+    ) -> Result<Option<IpAddr>, Outcome> {
+        if !proxy.resolves_names() {
+            let addresses = self.permitted_addresses(origin, free_files).await?;
+            // More proxies have a route to IPv4 addresses than to IPv6 addresses.
+            let address = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
+            return Ok(address.map(SocketAddr::ip));
+        }
+        if let Some(address) = literal_address(&origin.host) {
+            self.permitted(origin, &[address]).await?;
+        }
+        Ok(None)
+    }
+
+    /// Connects to a proxy, whose address may be private: the user configured it.
+    async fn reach_proxy(
+        &self,
+        proxy: &ProxyServer,
+        free_files: &impl Fn(),
+    ) -> Result<ServerStream, Outcome> {
+        let unreachable = |outcome: Outcome| match outcome {
+            Outcome::ConnectionFailed { cause } | Outcome::DnsFailed { cause, .. } => {
+                proxy_failure(proxy, format!("cannot be reached: {cause}"))
+            }
+            Outcome::TlsFailed { cause } => proxy_failure(proxy, format!("cannot be trusted: {cause}")),
+            _ => proxy_failure(proxy, "cannot be reached: it did not respond in time"),
+        };
+        let addresses = match parse_address(&proxy.host) {
+            Some(address) => vec![address],
+            None => self.look_up(&proxy.host, free_files).await.map_err(unreachable)?,
+        };
+        let addresses: Vec<SocketAddr> =
+            addresses.into_iter().map(|address| SocketAddr::new(address, proxy.port)).collect();
+        let connected = connect_tcp(&addresses, self.config.requests.connect_timeout, free_files).await;
+        let stream = connected.map_err(unreachable)?;
+        let mut stream = match proxy.kind {
+            ProxyKind::Https => {
+                let tls = self.proxy_tls.get_or_init(|| TlsConnector::from(Arc::new(self.tls_config())));
+                let stream = start_tls(tls, stream, &proxy.host).await.map_err(unreachable)?;
+                ServerStream::ProxyTls(Box::new(stream))
+            }
+            _ => ServerStream::Tcp(stream),
+        };
+        tunnel::greet(proxy, &mut stream).await?;
+        Ok(stream)
     }
 
     /// The addresses of a host that may be connected to. The check applies to the very addresses that are connected to,
@@ -111,10 +208,15 @@ impl Connector {
         free_files: &impl Fn(),
     ) -> Result<Vec<SocketAddr>, Outcome> {
         let addresses = self.resolve(&origin.host, free_files).await?;
+        self.permitted(origin, &addresses).await
+    }
+
+    /// Those of an origin's addresses that may be connected to; an error if it has none.
+    async fn permitted(&self, origin: &Origin, addresses: &[IpAddr]) -> Result<Vec<SocketAddr>, Outcome> {
         let is_listed = || self.config.seed_index.as_ref().is_some_and(|seeds| seeds.contains_origin(origin));
         let is_seed = || self.trusted_origins.contains(origin) || is_listed();
         let trusted = match !self.config.requests.allow_private && is_seed() {
-            true => self.trusted_kinds(origin, &addresses).await?,
+            true => self.trusted_kinds(origin, addresses).await?,
             false => AddressKinds::default(),
         };
         let is_permitted = |address: IpAddr| {
@@ -156,9 +258,14 @@ impl Connector {
         if let Some(address) = self.config.dns_file.as_deref().and_then(|file| address_in(file, host)) {
             return Ok(vec![address]);
         }
-        if let Ok(literal) = host.trim_start_matches('[').trim_end_matches(']').parse() {
-            return Ok(vec![literal]);
+        match parse_address(host) {
+            Some(literal) => Ok(vec![literal]),
+            None => self.look_up(host, free_files).await,
         }
+    }
+
+    /// Asks DNS for the addresses of a name, or the cache.
+    async fn look_up(&self, host: &str, free_files: &impl Fn()) -> Result<Vec<IpAddr>, Outcome> {
         let now = Instant::now();
         if let Some((until, addresses)) = unpoisoned(&self.dns_cache).get(host)
             && now < *until
@@ -178,16 +285,43 @@ impl Connector {
         Ok(addresses)
     }
 
-    async fn start_tls(&self, stream: TcpStream, origin: &Origin) -> Result<Transport, Outcome> {
-        let host = origin.host.trim_start_matches('[').trim_end_matches(']');
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|error| Outcome::TlsFailed { cause: format!("{host}: {error}") })?;
-        let connector = self.tls.get_or_init(|| tls_connector(&self.config));
-        match connector.connect(name, stream).await {
-            Ok(stream) => Ok(Transport::Tls(Box::new(stream))),
-            Err(error) => Err(tls_failure(error)),
+    /// Negotiates TLS with an https origin.
+    async fn secure(&self, stream: ServerStream, origin: &Origin) -> Result<Transport, Outcome> {
+        if !origin.https {
+            return Ok(Transport::Plain(stream));
+        }
+        let connector = self.tls.get_or_init(|| {
+            let mut tls = self.tls_config();
+            tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+            TlsConnector::from(Arc::new(tls))
+        });
+        Ok(Transport::Tls(Box::new(start_tls(connector, stream, &origin.host).await?)))
+    }
+
+    fn tls_config(&self) -> ClientConfig {
+        match self.config.requests.insecure {
+            true => insecure_client_config(),
+            false => tls_client_config(&self.config.requests.trusted_certificates),
         }
     }
+}
+
+async fn start_tls<S: AsyncRead + AsyncWrite + Unpin>(
+    connector: &TlsConnector,
+    stream: S,
+    host: &str,
+) -> Result<TlsStream<S>, Outcome> {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|error| Outcome::TlsFailed { cause: format!("{host}: {error}") })?;
+    connector.connect(name, stream).await.map_err(tls_failure)
+}
+
+/// The address that a host stands for without DNS: an address itself, or `localhost` and the names below it (RFC 6761).
+fn literal_address(host: &str) -> Option<IpAddr> {
+    let is_localhost =
+        host.strip_suffix("localhost").is_some_and(|above| above.is_empty() || above.ends_with('.'));
+    parse_address(host).or(is_localhost.then_some(IpAddr::from([127, 0, 0, 1])))
 }
 
 /// The address of a host in a file of lines `HOST=ADDRESS`.
@@ -249,25 +383,6 @@ fn is_out_of_files(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-fn tls_connector(config: &FetchConfig) -> TlsConnector {
-    let mut tls = tls_client_config(&config.requests.trusted_certificates);
-    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    TlsConnector::from(Arc::new(tls))
-}
-
-/// A TLS configuration that trusts Mozilla's root certificates and the given ones.
-pub fn tls_client_config(extra_roots: &[CertificateDer<'static>]) -> ClientConfig {
-    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    // Unparsable certificates were rejected when the file was read.
-    roots.add_parsable_certificates(extra_roots.iter().cloned());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("ring supports the default versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth()
-}
-
 /// The outcome for an error of the system's resolver. It has no code for its errors, only the C library's words.
 fn dns_failure(error: &io::Error) -> Outcome {
     let text = error.to_string();
@@ -287,62 +402,6 @@ fn dns_failure(error: &io::Error) -> Outcome {
         words => (words, true),
     };
     Outcome::DnsFailed { cause: cause.into(), is_temporary }
-}
-
-fn tls_failure(error: io::Error) -> Outcome {
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        Some(error) => Outcome::TlsFailed { cause: describe_tls_error(error) },
-        None => Outcome::ConnectionFailed {
-            cause: format!("during the TLS handshake: {}", describe_io_error(&error)),
-        },
-    }
-}
-
-/// A TLS error in words that name what is wrong with the server or its certificate.
-fn describe_tls_error(error: &rustls::Error) -> String {
-    match error {
-        // The first bytes are not a TLS record, so the server speaks another protocol, most often plain HTTP.
-        rustls::Error::InvalidMessage(
-            InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
-        ) => "the server does not speak TLS".into(),
-        rustls::Error::InvalidCertificate(error) => describe_certificate_error(error),
-        rustls::Error::NoCertificatesPresented => "the server sent no certificate".into(),
-        rustls::Error::PeerIncompatible(_) => {
-            "the server supports no TLS version or cipher suite that the crawler supports".into()
-        }
-        rustls::Error::AlertReceived(alert) => {
-            format!("the server rejected the TLS handshake with the alert {alert:?}")
-        }
-        error => error.to_string(),
-    }
-}
-
-fn describe_certificate_error(error: &CertificateError) -> String {
-    match error {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "the certificate has expired".into()
-        }
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "the certificate is not valid yet".into()
-        }
-        CertificateError::Revoked => "the certificate was revoked".into(),
-        CertificateError::NotValidForName => "the certificate is for another name".into(),
-        // The names are in debug format: `DnsName("example.org")`.
-        CertificateError::NotValidForNameContext { presented, .. } => {
-            match presented.iter().find_map(|name| name.split('"').nth(1)) {
-                Some(name) => format!("the certificate is for another name, {}", excerpt(name)),
-                None => "the certificate is for another name".into(),
-            }
-        }
-        CertificateError::UnknownIssuer => {
-            "the issuer of the certificate is unknown, or the certificate is self-signed".into()
-        }
-        // The verifier has no variant for a self-signed certificate that is its own authority.
-        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-            "the certificate is self-signed".into()
-        }
-        error => format!("the certificate is not valid: {error}"),
-    }
 }
 
 /// An operating system error in words, without its number.

@@ -15,10 +15,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::connect::{Connector, PinKinds, Transport};
+use super::connect::{Connected, Connector, PinKinds, Transport};
 use super::read_allowance::{LimitedTransport, ReadAllowance, ResponseBody};
 use crate::origin::Origin;
 use crate::outcome::Outcome;
+use crate::proxy::ProxyServer;
 
 /// Maximum size of all headers of a response. Browsers allow 256 KB; ordinary servers send far less.
 const MAX_HEADER_BYTES: usize = 128 * 1024;
@@ -43,8 +44,10 @@ pub struct Connection {
     sender: Sender,
     /// Whether it has carried a request before. If so, the server may have closed it unnoticed.
     pub reused: bool,
-    /// The address of the server.
+    /// The address of the server, unless it is behind a proxy.
     pub address: Option<IpAddr>,
+    /// The proxy that forwards the requests, if they are sent to one.
+    pub forwarding_proxy: Option<Arc<ProxyServer>>,
     driver: Arc<Driver>,
     allowance: ReadAllowance,
 }
@@ -77,7 +80,14 @@ impl Http2Connection {
     /// The connection for one request.
     fn to_connection(&self, reused: bool) -> Connection {
         let Http2Connection { sender, address, driver, allowance } = self.clone();
-        Connection { sender: Sender::Http2(sender), reused, address, driver, allowance }
+        Connection {
+            sender: Sender::Http2(sender),
+            reused,
+            address,
+            forwarding_proxy: None,
+            driver,
+            allowance,
+        }
     }
 }
 
@@ -216,14 +226,29 @@ impl ConnectionPool {
     /// Whether a new connection can be opened.
     pub async fn can_connect(&self, origin: &Origin) -> bool {
         let connected = self.connector.connect(origin, || self.drop_idle()).await;
-        matches!(connected, Ok(_) | Err(Outcome::TlsFailed { .. }))
+        // A proxy that refuses the origin can be reached, too.
+        matches!(
+            connected,
+            Ok(_) | Err(Outcome::TlsFailed { .. } | Outcome::ProxyFailed { is_temporary: false, .. })
+        )
+    }
+
+    /// The proxy that the requests to an origin go through.
+    pub fn proxy_for(&self, origin: &Origin) -> Option<&Arc<ProxyServer>> {
+        self.connector.proxy_for(origin)
     }
 
     async fn open(&self, origin: &Origin) -> Result<Connection, Outcome> {
-        let transport = self.connector.connect(origin, || self.drop_idle()).await?;
-        let address = transport.address();
+        let Connected { transport, address, proxy } =
+            self.connector.connect(origin, || self.drop_idle()).await?;
         match transport {
-            Transport::Plain(stream) => http1_over(stream, origin, address).await,
+            Transport::Plain(stream) => {
+                let connection = http1_over(stream, origin, address).await?;
+                Ok(Connection {
+                    forwarding_proxy: proxy.filter(|proxy| proxy.forwards(origin)),
+                    ..connection
+                })
+            }
             Transport::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
                 let shared = http2_over(*stream, address).await?;
                 let connection = shared.to_connection(false);
@@ -383,7 +408,8 @@ async fn http1_over(
     let (sender, connection) = handshake.map_err(|error| super::http_failure(&error, false))?;
     let driver = Driver(tokio::spawn(connection).abort_handle());
     let sender = Sender::Http1(sender, host);
-    Ok(Connection { sender, reused: false, address, driver: Arc::new(driver), allowance })
+    let (driver, forwarding_proxy) = (Arc::new(driver), None);
+    Ok(Connection { sender, reused: false, address, forwarding_proxy, driver, allowance })
 }
 
 async fn http2_over(

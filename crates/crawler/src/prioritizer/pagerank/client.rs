@@ -76,6 +76,8 @@ impl PageRankClient {
                 cookies: None,
                 authentication: None,
                 headers_everywhere: false,
+                // The service gets a key.
+                insecure: false,
                 ..config.requests.clone()
             },
             headers: Vec::new(),

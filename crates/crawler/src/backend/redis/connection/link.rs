@@ -18,7 +18,8 @@ use super::super::address::{Address, Node};
 use super::super::home::AbortOnDrop;
 use super::failure::Failure;
 use super::{Call, Confirmation, Shared};
-use crate::fetch::http::connect::{describe_io_error, tls_client_config};
+use crate::fetch::http::connect::describe_io_error;
+use crate::fetch::http::tls::tls_client_config;
 
 /// How long a connection and a reply may take: much longer than usual, so that only an outage takes longer. After a timeout
 /// they may take twice as long, because the server may be slow. Not longer: what was sent while the network was down may
