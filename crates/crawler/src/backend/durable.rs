@@ -38,8 +38,8 @@ use redb::{
 
 pub(crate) use self::batch::Batch;
 use self::lock::Lock;
-pub(crate) use self::open::restore_host;
 pub use self::open::{OpenState, PriorState, StateOptions, StateWriter, open, open_in_scope};
+pub(crate) use self::open::{restore_host, restore_page};
 pub use self::outputs::{RecordedOutput, StateOutputs};
 use self::panics::{DropGuarded, catch_panic};
 pub use self::recorded_settings::RecordedSettings;

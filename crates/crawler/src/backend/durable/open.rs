@@ -237,12 +237,10 @@ fn restore_state(
         first = last.checked_add(1).ok_or_else(|| state.storage.view.damaged())?;
         for (id, row) in rows {
             let row = PageRow::from_bytes(&row).ok_or_else(|| state.storage.view.damaged())?;
-            let stored_at = Duration::from_millis(row.stored_at);
-            let bytes = row.body.map_or(0, |location| u64::from(location.length));
-            state.content.restore(id, &row.url, row.fingerprint, bytes, stored_at);
             if let Some(location) = row.body {
                 state.storage.restore_body(location)?;
             }
+            restore_page(&mut state, id, row);
         }
     }
     state.content.finish_restore();
@@ -254,6 +252,13 @@ fn restore_state(
         state.cooldowns.set_for_all(*default_delay);
     }
     Ok(state)
+}
+
+/// Restores the fingerprint of a stored page.
+pub(crate) fn restore_page<S: Storage>(state: &mut LocalState<S>, id: u64, row: PageRow) {
+    let stored_at = Duration::from_millis(row.stored_at);
+    let bytes = row.body.map_or(0, |location| u64::from(location.length));
+    state.content.restore(id, &row.url, row.fingerprint, bytes, stored_at);
 }
 
 /// Restores the page counts of hosts and sites, and the cooldowns and address kinds of hosts.

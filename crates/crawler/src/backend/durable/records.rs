@@ -241,6 +241,13 @@ impl PageRow {
 }
 
 impl HostRow {
+    /// Changes the row. Returns the row to store, where default values need none; `None` if nothing changed.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut HostRow)) -> Option<Option<Vec<u8>>> {
+        let before = *self;
+        change(self);
+        (*self != before).then(|| (*self != HostRow::default()).then(|| self.to_bytes()))
+    }
+
     /// Sets when the next request to the host is allowed, if that is later than the default delay after a restart.
     pub(crate) fn set_delay(
         &mut self,

@@ -19,9 +19,6 @@ use crate::similarity::HashKey;
 /// A crawl that was stopped can be resumed for at least so long.
 const MIN_KEPT: Duration = Duration::from_secs(3600);
 
-/// How long replicas may take to confirm.
-const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// How long a process that submits seeds waits for the frontier to admit them.
 const ADMIT_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -37,6 +34,8 @@ const SEEDS_PER_MESSAGE: usize = 1_000;
 /// A distributed crawl.
 pub struct CrawlControl {
     pub(super) shared: Arc<Shared>,
+    /// For commands that wait for replicas. Heartbeats do not wait for them.
+    confirming: Connection,
 }
 
 /// What the operations on a crawl need.
@@ -50,30 +49,20 @@ pub(super) struct Shared {
     pub(super) confirmation: Confirmation,
 }
 
-impl Shared {
-    pub(super) fn new(
-        place: RedisCrawl,
-        connection: Connection,
-        settings: BackendConfig,
-        key: HashKey,
-        replicas: u32,
-    ) -> Shared {
-        let keys = CrawlKeys::new(&place.crawl);
-        let confirmation = Confirmation { replicas, timeout: CONFIRM_TIMEOUT };
-        Shared { place, connection, keys, settings, key, confirmation }
-    }
-}
-
 impl CrawlControl {
     /// Begins a crawl, or joins the one of this name. Then the settings must be the same, except for the number of workers
     /// and larger budgets.
     pub async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<CrawlControl, BackendError> {
-        Ok(CrawlControl { shared: Arc::new(opening::open(place, settings).await?) })
+        Ok(CrawlControl::new(opening::open(place, settings).await?))
     }
 
     /// Looks at a crawl that exists, to show its status or to stop it.
     pub async fn attach(place: RedisCrawl) -> Result<CrawlControl, BackendError> {
-        Ok(CrawlControl { shared: Arc::new(opening::attach(place).await?) })
+        Ok(CrawlControl::new(opening::attach(place).await?))
+    }
+
+    fn new(shared: Shared) -> CrawlControl {
+        CrawlControl { confirming: shared.connection.beside(), shared: Arc::new(shared) }
     }
 
     /// Removes everything of a crawl, whatever state it is in, and returns how many keys that were.
@@ -222,8 +211,7 @@ impl CrawlControl {
 
     /// Runs a command whose effect no process can repeat, and waits until replicas have what it wrote.
     pub(super) async fn confirmed<T: FromRedisValue>(&self, call: Call) -> Result<T, BackendError> {
-        // Heartbeats do not wait for it.
-        self.shared.connection.beside().confirmed(call, self.shared.confirmation).await
+        self.confirming.confirmed(call, self.shared.confirmation).await
     }
 }
 

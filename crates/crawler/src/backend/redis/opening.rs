@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::BackendError;
 use super::RedisCrawl;
-use super::connection::{Call, Connection};
+use super::connection::{Call, Confirmation, Connection};
 use super::control::Shared;
 use super::keys::CrawlKeys;
 use super::scripts;
@@ -22,6 +22,9 @@ const LAYOUT: u32 = 5;
 /// What may be raised when a crawl is resumed.
 const BUDGETS: [&str; 4] = ["--max-pages", "--max-bytes", "--max-pages-per-host", "--max-pages-per-site"];
 
+/// How long replicas may take to confirm.
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The end of the name of a setting that is a time.
 const IN_MILLISECONDS: &str = " in milliseconds";
 
@@ -31,11 +34,11 @@ const SECRET: &str = "secret";
 /// Begins a crawl, or joins the one of this name.
 pub(super) async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<Shared, BackendError> {
     let connection = place.connect().await?;
-    let crawl = &place.crawl;
+    let (crawl, keys) = (&place.crawl, CrawlKeys::new(&place.crawl));
     let mut ours = described(&settings);
     ours.insert("--delay in milliseconds", milliseconds(place.delay).to_string());
     ours.insert(SECRET, format!("{:032x}", secret()));
-    let begin = Call::script(&scripts::BEGIN, &CrawlKeys::new(crawl).settings);
+    let begin = Call::script(&scripts::BEGIN, &keys.settings);
     let begin = ours.iter().fold(begin, |begin, (name, value)| {
         begin.arg(*name).arg(value).arg(match *name {
             SECRET => "first",
@@ -50,21 +53,23 @@ pub(super) async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<S
         Some(replicas) => replicas.into(),
         None => connection.replicas().await?.min(1),
     };
-    Ok(Shared::new(place, connection, settings, key, replicas))
+    let confirmation = Confirmation { replicas, timeout: CONFIRM_TIMEOUT };
+    Ok(Shared { place, connection, keys, settings, key, confirmation })
 }
 
 /// Looks at a crawl that exists, without joining it.
 pub(super) async fn attach(place: RedisCrawl) -> Result<Shared, BackendError> {
     let connection = place.connect().await?;
-    let crawl = &place.crawl;
-    let read = Call::new("HGETALL", format!("{}settings", CrawlKeys::new(crawl).settings));
+    let (crawl, keys) = (&place.crawl, CrawlKeys::new(&place.crawl));
+    let read = Call::new("HGETALL", format!("{}settings", keys.settings));
     let theirs: BTreeMap<String, String> = connection.one(read).await?;
     if theirs.is_empty() {
         return Err(BackendError::redis(NotFound, no_such_crawl_at(crawl, connection.address())));
     }
     let settings = settings_of(&theirs).ok_or_else(|| damaged(&connection, crawl))?;
     let key = hash_key(&connection, crawl, &theirs)?;
-    Ok(Shared::new(place, connection, settings, key, 0))
+    let confirmation = Confirmation { replicas: 0, timeout: CONFIRM_TIMEOUT };
+    Ok(Shared { place, connection, keys, settings, key, confirmation })
 }
 
 /// The error for a crawl that was never started, or was purged.

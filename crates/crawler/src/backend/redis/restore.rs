@@ -8,7 +8,7 @@ use redis::FromRedisValue;
 use super::super::durable::checkpoint::Checkpoint;
 use super::super::durable::disk_storage::unix_millis;
 use super::super::durable::records::{HostRow, PageRow, TaskRow};
-use super::super::durable::restore_host;
+use super::super::durable::{restore_host, restore_page};
 use super::super::{BackendError, TaskId, WorkerId};
 use super::connection::{Call, Connection};
 use super::control::Shared;
@@ -203,9 +203,7 @@ impl Rows<'_> {
 
     async fn pages(&self, state: &mut LocalState<RedisStorage>) -> Result<(), BackendError> {
         for (id, page) in self.by_id("pages", PageRow::from_bytes).await? {
-            let bytes = page.body.map_or(0, |body| u64::from(body.length));
-            let stored_at = Duration::from_millis(page.stored_at);
-            state.content.restore(id, &page.url, page.fingerprint, bytes, stored_at);
+            restore_page(state, id, page);
         }
         state.content.finish_restore();
         Ok(())

@@ -102,18 +102,13 @@ impl RedisStorage {
 
     /// Changes the row of a host. A row with default values is removed.
     fn change_host(&mut self, host: &str, change: impl FnOnce(&mut HostRow)) {
-        let before = self.hosts.get(host).copied().unwrap_or_default();
-        let mut after = before;
-        change(&mut after);
-        if after == before {
-            return;
-        }
-        let row = (after != HostRow::default()).then_some(after);
-        match row {
-            Some(row) => drop(self.hosts.insert(host.to_owned(), row)),
-            None => drop(self.hosts.remove(host)),
-        }
-        self.batch.hosts.insert(host.to_owned(), row.map(HostRow::to_bytes));
+        let mut row = self.hosts.get(host).copied().unwrap_or_default();
+        let Some(changed) = row.change(change) else { return };
+        match changed {
+            Some(_) => self.hosts.insert(host.to_owned(), row),
+            None => self.hosts.remove(host),
+        };
+        self.batch.hosts.insert(host.to_owned(), changed);
     }
 }
 

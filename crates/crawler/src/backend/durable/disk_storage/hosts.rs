@@ -27,15 +27,12 @@ impl DiskStorage {
             Some(row) => row,
             None => self.view.host(host)?,
         };
-        let before = match row {
+        let mut row = match row {
             Some(row) => HostRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?,
             None => HostRow::default(),
         };
-        let mut after = before;
-        change(&mut after);
-        if after != before {
-            let row = (after != HostRow::default()).then(|| after.to_bytes());
-            self.batch.hosts.insert(host.to_owned(), row);
+        if let Some(changed) = row.change(change) {
+            self.batch.hosts.insert(host.to_owned(), changed);
         }
         Ok(())
     }

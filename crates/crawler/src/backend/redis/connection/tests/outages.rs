@@ -16,16 +16,19 @@ async fn concurrent_commands_are_sent_together_and_each_gets_its_own_error() {
     connection.one::<()>(call("SET text words")).await.unwrap();
     let reads = || server.info("total_reads_processed").parse::<u64>().unwrap();
     let ((trips, commands), reads_before) = (connection.traffic(), reads());
-    let commands_sent = (0..100).map(|number| {
-        let on_its_thread = connection.clone();
-        connection.spawn(async move {
+    let command = |number: usize| {
+        let connection = connection.clone();
+        async move {
             match number % 10 {
-                0 => on_its_thread.one::<u64>(call("INCR text")).await,
-                _ => on_its_thread.one(call(&format!("INCR count:{number}"))).await,
+                0 => connection.one::<u64>(call("INCR text")).await,
+                _ => connection.one(call(&format!("INCR count:{number}"))).await,
             }
-        })
-    });
-    for (number, command) in commands_sent.collect::<Vec<_>>().into_iter().enumerate() {
+        }
+    };
+    let commands_sent: Vec<_> = (0..100).map(command).collect();
+    // All start on the thread of the connection at the same time.
+    let started = async { commands_sent.into_iter().map(tokio::spawn).collect::<Vec<_>>() };
+    for (number, command) in connection.spawn(started).await.unwrap().into_iter().enumerate() {
         let reply = command.await.unwrap();
         match number % 10 {
             0 => assert!(format!("{:#}", reply.unwrap_err()).contains("value is not an integer")),
