@@ -29,7 +29,9 @@ pub struct ResumeOptions {
 /// Adapts the options of `crawl` to `crawler resume`.
 pub fn adapt(resume: clap::Command) -> clap::Command {
     resume.mut_args(|option| match option.get_long() {
-        None if option.get_id() == "seeds" => option.required(false).help("URLs to add (http or https)"),
+        None if option.get_id() == "seeds" => {
+            option.required_unless_present(Resettable::Reset).help("URLs to add (http or https)")
+        }
         // A variable for distributed crawls says nothing about this one.
         Some(name) if NOT_FOR_RESUME.contains(&name) => option.hide(true).env(Resettable::Reset),
         Some(name) if FIXED.contains(&name) => option.hide(true),

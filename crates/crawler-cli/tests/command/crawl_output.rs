@@ -144,6 +144,8 @@ fn json_progress_is_one_object_per_second_and_adds_up() {
         "skipped",
         "failed",
         "failed_temporarily",
+        "sitemaps",
+        "failed_sitemaps",
         "not_reached",
         "pending",
         "admitted",

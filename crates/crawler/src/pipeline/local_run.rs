@@ -45,7 +45,7 @@ impl<R: Backend> LocalRun<'_, R> {
         self.pages.check_complete(before.pages)?;
         block_on(self.admit_seeds(&mut crawler))??;
         let seeded = block_on(self.snapshot(&crawler))??;
-        (crawler.on_progress)(&seeded);
+        (crawler.on_progress)(if before.admitted == 0 { &before } else { &seeded });
         let resumed = match before.admitted {
             0 => ResumeStatus::New,
             _ if seeded.outstanding() > 0 => ResumeStatus::Resumed,

@@ -131,7 +131,16 @@ impl TestState {
         let crashed = self.path().join(STATE_FILE);
         self.crashes += 1;
         fs::create_dir(self.path()).unwrap();
-        fs::copy(crashed, self.path().join(STATE_FILE)).unwrap();
+        let mut left = fs::read(&crashed).unwrap();
+        // A commit that is under way, such as one of expired pages, must not be copied in parts.
+        loop {
+            let again = fs::read(&crashed).unwrap();
+            if again == left {
+                break;
+            }
+            left = again;
+        }
+        fs::write(self.path().join(STATE_FILE), left).unwrap();
         self.open();
     }
 

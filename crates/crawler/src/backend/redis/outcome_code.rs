@@ -44,11 +44,11 @@ const LABELS: [&str; 34] = [
 const HTTP: &str = "HTTP";
 
 /// The index of a label is less than this.
-const MAX_LABELS: u8 = 32;
+const MAX_LABELS: u8 = 64;
 /// A flag in the byte of the index: links were followed from the URL.
-const HAS_LINKS: u8 = 32;
+const HAS_LINKS: u8 = 64;
 /// A flag in the byte of the index: the URL was found through a redirect, not a link.
-const BY_REDIRECT: u8 = 64;
+const BY_REDIRECT: u8 = 128;
 
 /// The outcome of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
