@@ -174,7 +174,7 @@ fn missing_argument_is_named_with_the_usage() {
         (
             "submit -q",
             "--redis <URL> (or the variable CRAWLER_REDIS), <URL>...",
-            "crawler submit [OPTIONS] --redis <URL> [URL]...",
+            "crawler submit [OPTIONS] <URL>... --redis <URL>",
         ),
     ] {
         let command = line.split(' ').next().unwrap();
