@@ -39,6 +39,10 @@ use crate::prioritizer::Priority;
 use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, ShingleCache};
 use crate::stats::{BodyBytes, RequestCounter};
 
+/// After this time without a message of the frontier, the worker sends one. If Redis has lost earlier ones, the frontier
+/// notices it from the numbers.
+const MAX_SILENCE: Duration = Duration::from_secs(5);
+
 /// How long requests wait for others, so that they share a message.
 const GATHERING: Duration = Duration::from_millis(2);
 
@@ -202,6 +206,7 @@ impl Shared {
     async fn receive(&self) -> BackendError {
         let (reading, stream) = (self.connection.beside(), self.keys.replies(self.worker));
         let (mut position, mut before) = (Position::default(), self.connection.connections());
+        let mut last_message = Instant::now();
         loop {
             let read = match read_stream(&reading, &stream, position, MAX_MESSAGES).await {
                 Ok(read) => read,
@@ -210,6 +215,14 @@ impl Shared {
             let mut exchange = self.exchange();
             if let Some(failure) = exchange.failure.clone() {
                 return failure;
+            }
+            if !read.is_empty() || last_message.elapsed() >= MAX_SILENCE {
+                // What the worker sent last may be lost.
+                if read.is_empty() {
+                    exchange.is_message_due = true;
+                    self.to_send.notify_one();
+                }
+                last_message = Instant::now();
             }
             for (at, message) in read {
                 if let Some(message) = decode::<FrontierMessage>(&message) {

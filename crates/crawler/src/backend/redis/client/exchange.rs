@@ -34,7 +34,7 @@ pub(super) struct Exchange {
     /// The number that the frontier knows.
     sent_max_leases: u64,
     /// Whether the next message is sent even if it has no requests.
-    is_message_due: bool,
+    pub(super) is_message_due: bool,
     pub(super) leases_received: u64,
     pub(super) leases: VecDeque<Lease>,
     /// What the frontier has reserved for first requests.
