@@ -75,7 +75,7 @@ impl CookieJar {
     /// Reads a cookie file in the Netscape format, as browser extensions, curl and wget write it.
     pub fn from_netscape(text: &str) -> Result<CookieJar, Error> {
         let jar = CookieJar::default();
-        netscape::read(text, &jar)?;
+        netscape::read(text.trim_start_matches('\u{feff}'), &jar)?;
         Ok(jar)
     }
 
@@ -198,7 +198,8 @@ fn acceptable_cookie(url: &Url, line: &str) -> Option<Cookie<'static>> {
     }
     let cookie = Cookie::parse(line, url).ok()?.into_owned();
     let (name, value) = cookie.name_value();
-    if name.len() + value.len() > MAX_COOKIE_BYTES || !is_sendable(name) || !is_sendable(value) {
+    let is_clean = [name, value, &*cookie.path].into_iter().all(is_sendable);
+    if name.len() + value.len() > MAX_COOKIE_BYTES || !is_clean {
         return None;
     }
     // RFC 6265bis: what https protects cannot be set over http.

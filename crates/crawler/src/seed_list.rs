@@ -4,6 +4,9 @@
 //! what the scope and the check of private addresses need of them is kept as hashes.
 
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use hashbrown::HashTable;
 use url::Url;
@@ -16,10 +19,14 @@ use crate::html::normal_form;
 use crate::origin::Origin;
 use crate::scope::Scope;
 use crate::similarity::HashKey;
+use crate::stop::StopHandle;
 use crate::strip_query::StripQuery;
 
 /// How many seeds are admitted at a time: enough to share a commit of the state, few enough to hold up nothing.
 pub(crate) const BATCH: usize = 5_000;
+
+/// How often the wait for the next seeds of a list is interrupted, to stop the crawl.
+const STOP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The URLs of a seed list, as they are read.
 pub(crate) type SeedUrls = Box<dyn Iterator<Item = Result<Url, Error>> + Send>;
@@ -39,11 +46,12 @@ impl SpooledSeeds {
         scope: &Scope,
         strip_query: &StripQuery,
         key: HashKey,
+        stop: &StopHandle,
     ) -> Result<SpooledSeeds, Error> {
         let mut seeds = SpooledSeeds { queue: CompressedUrlQueue::default(), index: Vec::new() };
         first.iter().for_each(|url| seeds.push(url));
         let mut index = SeedIndex::new(key);
-        for url in list.into_iter().flatten() {
+        for url in list.into_iter().flat_map(|list| until_stopped(list, stop.clone())) {
             let mut url = url?;
             if !matches!(url.scheme(), "http" | "https")
                 || !url.username().is_empty()
@@ -92,6 +100,29 @@ impl SpooledSeeds {
         let next = std::iter::from_fn(|| self.queue.pop()).take(BATCH);
         next.map(|task| DiscoveredUrl { url: task.url.to_string(), depth: 0, redirects: 0 }).collect()
     }
+}
+
+/// The URLs of a list up to its end, or until the crawl is stopped. Reading a list can block, so a thread of its own reads it.
+fn until_stopped(list: SeedUrls, stop: StopHandle) -> impl Iterator<Item = Result<Url, Error>> {
+    let (sender, urls) = mpsc::sync_channel(BATCH);
+    let reader = thread::Builder::new().name("seed list".into());
+    // If the receiver is gone, the crawl was stopped.
+    let started = reader.spawn(move || list.into_iter().try_for_each(|url| sender.send(url)));
+    let failed =
+        started.err().map(|source| Error::System { action: "start a thread for the seed list", source });
+    let mut failed = failed.map(Err);
+    std::iter::from_fn(move || {
+        loop {
+            if stop.is_stop_requested() {
+                return None;
+            }
+            match urls.recv_timeout(STOP_INTERVAL) {
+                Ok(url) => return Some(url),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return failed.take(),
+            }
+        }
+    })
 }
 
 /// The origins of listed seeds, and their hosts, domains or URL prefixes, as hashes that no page can predict.
@@ -163,6 +194,7 @@ mod tests {
             scope,
             &StripQuery::default(),
             HashKey::new(7),
+            &StopHandle::new(),
         )
     }
 

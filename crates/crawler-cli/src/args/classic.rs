@@ -66,7 +66,7 @@ pub struct ClassicJob {
 impl ClassicArgs {
     /// Checks the arguments.
     pub fn validate(mut self) -> Result<ClassicJob, String> {
-        self.fetch.login.resolve()?;
+        self.fetch.resolve_logins()?;
         // Clap requires all three.
         let missing = |name| format!("missing <{name}>");
         let mut seed = self.seed.clone().ok_or_else(|| missing("seedURL"))?;

@@ -249,7 +249,7 @@ impl CrawlOptions {
     pub fn validate(self) -> Result<CrawlJob, String> {
         // In a distributed crawl, each process resolves paths on its own machine.
         let mut options = if self.distributed.redis.is_none() { self.with_absolute_paths()? } else { self };
-        options.fetch.login.resolve()?;
+        options.fetch.resolve_logins()?;
         options.check_outputs()?;
         let seeds = options.seeds()?;
         let config = options.fetch.config(&seeds, options.concurrency, options.per_host)?;

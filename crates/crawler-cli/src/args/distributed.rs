@@ -280,7 +280,7 @@ impl RoleOptions {
     /// Checks the arguments.
     pub fn validate(mut self, role: &str) -> Result<RoleOptions, String> {
         match role {
-            "worker" => self.options.fetch.login.resolve()?,
+            "worker" => self.options.fetch.resolve_logins()?,
             _ => self.options.fetch.login = LoginArgs::none(),
         }
         if !self.options.seeds.is_empty() {

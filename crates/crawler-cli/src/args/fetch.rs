@@ -1,6 +1,7 @@
 //! The options for fetching pages, which all crawls share.
 
 use std::fs;
+use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,6 +20,9 @@ use crate::values;
 /// The warning about `--insecure`.
 pub const INSECURE: &str =
     "warning: certificates are not verified (--insecure); anyone on the way can read and change the pages";
+
+/// The largest file of certificates. Those of an operating system take a fiftieth of it.
+const MAX_CA_FILE_BYTES: u64 = 16 << 20;
 
 /// The options as parsed. The gaps in `display_order` are for options that only one kind of crawl has.
 #[derive(clap::Args, Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,6 +100,13 @@ pub struct FetchArgs {
 }
 
 impl FetchArgs {
+    /// Reads the values of the options for logins. Those for cookies imply that cookies are accepted, also after a resume.
+    pub fn resolve_logins(&mut self) -> Result<(), String> {
+        self.login.resolve()?;
+        self.accept_cookies |= self.login.has_cookies();
+        Ok(())
+    }
+
     /// The fetch configuration with at most `concurrency` requests in flight, and `max_per_host` of them to one host.
     pub fn config(
         &self,
@@ -182,7 +193,13 @@ pub fn certificates(file: Option<&Path>) -> Result<Certificates, String> {
 }
 
 fn read_ca_file(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| ca_file_error(path, &error))
+    let mut pem = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(MAX_CA_FILE_BYTES + 1).read_to_end(&mut pem));
+    read.map_err(|error| ca_file_error(path, &error))?;
+    match pem.len() as u64 > MAX_CA_FILE_BYTES {
+        true => Err(ca_file_error(path, &"it is larger than 16 MB")),
+        false => Ok(pem),
+    }
 }
 
 fn ca_file_error(path: &Path, error: &dyn std::fmt::Display) -> String {

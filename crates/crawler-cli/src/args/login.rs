@@ -112,9 +112,14 @@ impl LoginArgs {
         }
     }
 
+    /// Whether an option for cookies was given.
+    pub fn has_cookies(&self) -> bool {
+        self.cookie.is_some() || self.cookies.is_some() || self.save_cookies.is_some()
+    }
+
     /// The jar, if an option for cookies was given.
     fn cookie_jar(&self, seeds: &[Url]) -> Result<Option<CookieJar>, String> {
-        if self.cookie.is_none() && self.cookies.is_none() && self.save_cookies.is_none() {
+        if !self.has_cookies() {
             return Ok(None);
         }
         let jar = match &self.cookies {

@@ -58,7 +58,7 @@ impl ResumeOptions {
     /// Checks the arguments.
     pub fn validate(mut self) -> Result<ResumeOptions, String> {
         self.directory = absolute("DIR", &self.directory)?;
-        self.options.fetch.login.resolve()?;
+        self.options.fetch.resolve_logins()?;
         self.options.complete_seeds();
         Ok(self)
     }

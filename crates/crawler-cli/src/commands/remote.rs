@@ -90,7 +90,8 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
     let shared = SharedCrawl { dead_after: options.distributed.dead_after, ..shared };
     // What is submitted now, with the settings of the crawl: it may remove query parameters, for instance.
     let mut submitted = options.clone();
-    submitted.is_resumed = true;
+    // Sitemaps may be submitted alone. A list is that of this process, and read now.
+    submitted.is_resumed = new_lists.is_empty();
     submitted.seeds = new_seeds.into_iter().map(String::from).collect();
     (submitted.sources.seed_files, submitted.sources.sitemap) = (new_lists, new_sitemaps);
     let (admitted, count) = remote.submit(&metadata, submitted.validate()?.crawler, &shared).await?;

@@ -161,3 +161,23 @@ fn seed_without_a_scheme_is_completed_with_a_note() {
         assert!(!ended.stderr.contains("secret"), "{}", ended.stderr);
     }
 }
+
+#[test]
+fn signal_ends_a_crawl_that_waits_for_its_seed_list() {
+    let directory = tempfile::tempdir().unwrap();
+    let list = directory.path().join("list");
+    assert!(std::process::Command::new("mkfifo").arg(&list).status().unwrap().success());
+    let mut crawl = std::process::Command::new(env!("CARGO_BIN_EXE_crawler"))
+        .args(["crawl", "--seeds"])
+        .arg(&list)
+        .stderr(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    // Returns when the crawl has opened the list. No line follows.
+    let _writer = std::fs::OpenOptions::new().write(true).open(&list).unwrap();
+    let pid = crawl.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    let status = crawl.wait().unwrap();
+    assert!(status.code().is_some_and(|code| code != 0), "{status}");
+}

@@ -34,7 +34,8 @@ impl Crawler {
         let seeds = self.seeds.iter().map(|seed| without_credentials(seed).into());
         let sitemaps = self.sitemaps.iter().filter(|_| self.follows_links()).map(sitemap::task_url);
         let first = seeds.chain(sitemaps).collect();
-        SpooledSeeds::read(first, self.seed_list.take(), &self.scope, &self.config.strip_query, key)
+        let list = self.seed_list.take();
+        SpooledSeeds::read(first, list, &self.scope, &self.config.strip_query, key, &self.stop)
     }
 
     /// Extends the scope and the trusted origins by those of listed seeds.

@@ -96,6 +96,10 @@ impl<R: Backend> LocalRun<'_, R> {
             crawler.seed_list = None;
         }
         let mut seeds = crawler.read_seeds(key)?;
+        if crawler.stop.is_stop_requested() {
+            // The list may not have been read to its end.
+            return Ok(());
+        }
         if seeds.is_empty() && recorded.is_none() {
             return Err(Error::InvalidSetting("a crawl needs at least one seed".into()));
         }
