@@ -230,14 +230,9 @@ fn row(name: &str, count: &str, detail: &str, width: usize) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// The number of URLs that failed for a cause that may pass.
+/// The number of URLs and sitemaps that failed for a cause that may pass.
 fn failed_temporarily(outcomes: &BTreeMap<String, u64>) -> u64 {
-    let is_failed = |label: &str| OutcomeGroup::of_label(label) == OutcomeGroup::Failed;
-    outcomes
-        .iter()
-        .filter(|(label, _)| is_failed(label) && Outcome::label_is_temporary(label))
-        .map(|(_, count)| count)
-        .sum()
+    outcomes.iter().filter(|(label, _)| Outcome::label_is_temporary(label)).map(|(_, count)| count).sum()
 }
 
 impl Sitemaps {

@@ -28,6 +28,8 @@ expose!(
     #[cfg(feature = "net")]
     domain,
     #[cfg(feature = "net")]
+    format,
+    #[cfg(feature = "net")]
     error,
     #[cfg(feature = "net")]
     event,

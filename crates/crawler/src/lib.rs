@@ -67,6 +67,8 @@ mod fetch;
 #[cfg(feature = "net")]
 mod file_lock;
 #[cfg(feature = "net")]
+mod format;
+#[cfg(feature = "net")]
 mod frontier;
 mod html;
 #[doc(hidden)]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::config::MAX_RETRY_AFTER;
 use crate::fetch::http::ADDRESS_KINDS;
+use crate::format::counted;
 use crate::scope::RejectReason;
 
 /// What became of one admitted URL.
@@ -404,7 +405,7 @@ impl fmt::Display for Outcome {
             }
             Outcome::TlsFailed { cause } => write!(f, "TLS failed: {cause}"),
             Outcome::Timeout { doing, limit } => write!(f, "{label}: {doing} took longer than {limit:?}"),
-            Outcome::Sitemap { urls } => write!(f, "{label}: {urls} URLs"),
+            Outcome::Sitemap { urls } => write!(f, "{label}: {}", counted(*urls, "URL")),
             Outcome::RobotsUnavailable { cause }
             | Outcome::SitemapFailed { cause, .. }
             | Outcome::DnsFailed { cause, is_temporary: true }

@@ -26,6 +26,9 @@ const MAX_PATH_SEGMENTS: usize = 64;
 /// How often a segment may occur in a path. `/a/b/a/b/a/b/…` comes from a relative link that points to itself.
 const MAX_SAME_SEGMENT: usize = 4;
 
+/// How many prefixes of a URL are searched among those of listed seeds. Each costs time in proportion to its length.
+const MAX_PREFIXES: usize = 4 * MAX_PATH_SEGMENTS;
+
 /// Why a link is not followed. `Display` writes the reason as a few words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -231,7 +234,13 @@ impl Scope {
             Bounds::Anywhere => true,
             Bounds::Domains(_) => seeds.contains(&format!("domain {}", Domain::from_url_str(url).as_str())),
             Bounds::Hosts(_) => seeds.contains(&format!("host {}", throttle_key(url))),
-            Bounds::Prefixes(_) => prefixes_of(url).any(|prefix| seeds.contains(&format!("prefix {prefix}"))),
+            Bounds::Prefixes(_) => {
+                let entry = format!("prefix {url}");
+                let start = entry.len() - url.len();
+                prefixes_of(url)
+                    .take(MAX_PREFIXES)
+                    .any(|prefix| seeds.contains(&entry[..start + prefix.len()]))
+            }
         }
     }
 
@@ -273,7 +282,6 @@ impl Scope {
         self.checker().check(url)
     }
 
-    /// Whether the bounds are the whole web.
     /// What the bounds consist of.
     pub(crate) fn kind(&self) -> &'static str {
         match self.bounds {
@@ -284,6 +292,7 @@ impl Scope {
         }
     }
 
+    /// Whether the bounds are the whole web.
     pub(crate) fn is_anywhere(&self) -> bool {
         matches!(self.bounds, Bounds::Anywhere)
     }

@@ -210,7 +210,7 @@ fn hostile_sitemaps_cost_little_and_lose_nothing() {
     for (name, words) in [
         ("html", "it is an HTML page"),
         ("garbage", "neither XML nor a list of URLs"),
-        ("truncated", "it is truncated; the 1 URLs before that are used"),
+        ("truncated", "it is truncated; the URL before that is used"),
         ("missing", "HTTP 404"),
         ("unavailable", "HTTP 503"),
         ("file-bomb", "it has more than 50 MB"),
@@ -244,12 +244,12 @@ fn large_sitemaps_end_at_the_limits_of_the_protocol() {
     let failed = &summary["failed_sitemaps"];
     assert_eq!(
         failed[web.url("/urls.xml")],
-        "it has more than 50000 URLs; the 50000 URLs before that are used",
+        "it has more than 50,000 URLs; the 50,000 URLs before that are used",
         "{summary}"
     );
     assert_eq!(
         failed[web.url("/index.xml")],
-        "it has more than 50000 sitemaps; the 50000 URLs before that are used",
+        "it has more than 50,000 sitemaps; the 50,000 URLs before that are used",
         "{summary}"
     );
     assert_eq!((&summary["links"]["new"], &summary["pages"]), (&50_000.into(), &100.into()), "{summary}");

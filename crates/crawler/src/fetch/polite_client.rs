@@ -29,6 +29,11 @@ pub trait FetchBudget: ByteBudget {
     /// Called before the wait for the host's permit, which may take minutes. Nothing is in flight during the wait.
     fn before_wait(&self) -> impl Future<Output = ()> + Send;
 
+    /// Waits until the caller can read the response, before the wait for the host's permit.
+    fn wait_for_turn(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// Called after the wait for the host's permit.
     fn after_wait(&self) {}
 
@@ -262,6 +267,7 @@ impl PoliteClient {
                 network.up().await;
             }
             self.proxy_health.ready().await;
+            budget.wait_for_turn().await;
             let permit = self.throttle.acquire(host).await;
             budget.after_wait();
             loop {

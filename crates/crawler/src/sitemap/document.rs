@@ -6,6 +6,7 @@ use quick_xml::reader::Reader;
 use url::Url;
 
 use super::date::unix_seconds;
+use crate::format::counted;
 use crate::html::{self, BadLink, MAX_TARGET_BYTES};
 use crate::url_list::UrlList;
 
@@ -17,6 +18,10 @@ const MAX_LIST_BYTES: usize = 16 << 20;
 
 /// The longest piece of markup, such as a tag or a comment. It must be read completely before it means anything.
 const MAX_MARKUP_BYTES: usize = 64 << 10;
+
+/// How much text is new before it is read. The text before it may be read again with it, so a file that arrives byte by byte
+/// must not be read byte by byte.
+const MIN_NEW_BYTES: usize = 16 << 10;
 
 /// What a sitemap contains.
 #[derive(Debug, Default)]
@@ -40,6 +45,8 @@ pub(super) struct Document {
     form: Form,
     /// Text that is not read yet.
     buffer: String,
+    /// How much of the buffer was there already when it was read last: the start of an incomplete piece.
+    incomplete: usize,
     /// The number of open elements.
     open: usize,
     entry: Entry,
@@ -115,6 +122,7 @@ impl Document {
             base,
             form: Form::Unknown,
             buffer: String::new(),
+            incomplete: 0,
             open: 0,
             entry: Entry::default(),
             contents: Contents::default(),
@@ -133,6 +141,9 @@ impl Document {
             self.buffer.clear();
             return false;
         }
+        if !is_last && self.buffer.len() < self.incomplete + MIN_NEW_BYTES {
+            return true;
+        }
         if self.form == Form::Unknown {
             let start = self.buffer.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
             match start.chars().next() {
@@ -146,6 +157,7 @@ impl Document {
             Form::Lines => self.read_lines(is_last),
             _ => self.read_markup(is_last),
         }
+        self.incomplete = self.buffer.len();
         if is_last && !self.is_done {
             match self.form {
                 Form::Unknown => self.fail("it is empty"),
@@ -328,8 +340,8 @@ impl Document {
 
     fn add(&mut self, url: Result<&str, BadLink>, date: Option<u32>, is_sitemap: bool) {
         if self.contents.listed() >= MAX_URLS {
-            let what = if is_sitemap { "sitemaps" } else { "URLs" };
-            return self.fail(format!("it has more than {MAX_URLS} {what}"));
+            let what = if is_sitemap { "sitemap" } else { "URL" };
+            return self.fail(format!("it has more than {}", counted(MAX_URLS as u64, what)));
         }
         let url = match url.and_then(|url| html::resolve(&self.base, url)) {
             Ok(url) => url,

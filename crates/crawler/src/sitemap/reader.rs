@@ -1,13 +1,12 @@
 //! Reads a sitemap while it is downloaded, in bounded memory: decompresses it, decodes its characters, and collects its URLs.
 
-use std::io::{self, Write};
-
+use bytes::Bytes;
 use encoding_rs::{CoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
-use flate2::write::MultiGzDecoder;
 use url::Url;
 
 pub use super::document::Contents;
 use super::document::Document;
+use crate::fetch::http::decode::Decoder;
 
 /// The most bytes of a file after decompression, by the sitemap protocol.
 pub const MAX_BYTES: usize = 50 << 20;
@@ -21,19 +20,24 @@ const MAX_DECLARATION: usize = 1024;
 /// How many bytes are decoded at a time.
 const PIECE_BYTES: usize = 16 << 10;
 
-const DAMAGED: &str = "its compressed data is damaged or truncated";
+/// How many compressed bytes are decompressed at a time. They become at most 4 MB.
+const COMPRESSED_PIECE_BYTES: usize = 4 << 10;
+
+const DAMAGED: &str = "its compressed data is damaged, truncated or in too many parts";
 
 /// Reads one sitemap.
 pub struct SitemapReader {
     url: Url,
     input: Input,
+    /// The number of bytes before decompression.
+    received: usize,
 }
 
 enum Input {
     /// The first bytes do not show yet whether the file is compressed.
     Start(Vec<u8>, Box<TextDecoder>),
     Plain(Box<TextDecoder>),
-    Gzip(Box<MultiGzDecoder<TextDecoder>>),
+    Gzip(Box<Decoder<'static>>, Box<TextDecoder>),
 }
 
 /// Decodes the characters of a sitemap.
@@ -48,16 +52,24 @@ struct TextDecoder {
 impl SitemapReader {
     /// A reader of the sitemap at this URL.
     pub fn new(url: &Url) -> SitemapReader {
-        SitemapReader { url: url.clone(), input: Input::Start(Vec::new(), Box::new(TextDecoder::new(url))) }
+        let input = Input::Start(Vec::new(), Box::new(TextDecoder::new(url)));
+        SitemapReader { url: url.clone(), input, received: 0 }
     }
 
     /// Reads the next bytes of the file, whatever their number. Returns whether more are wanted.
     pub fn push(&mut self, bytes: &[u8]) -> bool {
+        self.received += bytes.len();
         if let Input::Start(start, _) = &mut self.input {
             start.extend(bytes);
             return start.len() < GZIP_MAGIC.len() || self.begin();
         }
         self.write(bytes)
+    }
+
+    /// The number of bytes read, before or after decompression, whichever is more.
+    pub fn bytes(&self) -> usize {
+        let (Input::Start(_, text) | Input::Plain(text) | Input::Gzip(_, text)) = &self.input;
+        text.bytes.max(self.received)
     }
 
     /// What the file contains. `is_complete` is false if its end is missing.
@@ -67,11 +79,11 @@ impl SitemapReader {
         }
         let mut text = match self.input {
             Input::Start(_, text) | Input::Plain(text) => *text,
-            Input::Gzip(mut gzip) => {
-                if gzip.try_finish().is_err() {
-                    gzip.get_mut().document.fail(DAMAGED);
+            Input::Gzip(gzip, mut text) => {
+                if gzip.finish().is_err() {
+                    text.document.fail(DAMAGED);
                 }
-                std::mem::replace(gzip.get_mut(), TextDecoder::new(&self.url))
+                *text
             }
         };
         text.finish();
@@ -85,24 +97,34 @@ impl SitemapReader {
     fn begin(&mut self) -> bool {
         let nothing = Input::Start(Vec::new(), Box::new(TextDecoder::new(&self.url)));
         let Input::Start(start, text) = std::mem::replace(&mut self.input, nothing) else { return true };
-        self.input = match start.starts_with(&GZIP_MAGIC) {
-            true => Input::Gzip(Box::new(MultiGzDecoder::new(*text))),
-            false => Input::Plain(text),
+        let gzip = start.starts_with(&GZIP_MAGIC).then(|| Decoder::new(Some("gzip"), MAX_BYTES + 1, 0).ok());
+        self.input = match gzip.flatten() {
+            Some(gzip) => Input::Gzip(Box::new(gzip), text),
+            None => Input::Plain(text),
         };
         self.write(&start)
     }
 
     fn write(&mut self, bytes: &[u8]) -> bool {
-        let (written, text) = match &mut self.input {
-            Input::Start(_, text) | Input::Plain(text) => (text.write_all(bytes), &mut **text),
-            Input::Gzip(gzip) => (gzip.write_all(bytes), gzip.get_mut()),
-        };
-        if written.is_err() {
-            // If it is the document that wants no more, it has said why.
-            text.document.fail(DAMAGED);
+        match &mut self.input {
+            Input::Start(_, text) | Input::Plain(text) => text.push(bytes),
+            Input::Gzip(gzip, text) => {
+                bytes.chunks(COMPRESSED_PIECE_BYTES).all(|piece| decompress(gzip, text, piece))
+            }
         }
-        written.is_ok()
     }
+}
+
+/// Decompresses the next bytes of a file. Returns whether more are wanted.
+fn decompress(gzip: &mut Decoder, text: &mut TextDecoder, bytes: &[u8]) -> bool {
+    let fed = gzip.feed(Bytes::copy_from_slice(bytes));
+    if !text.push(&gzip.take_decoded()) {
+        return false;
+    }
+    if fed.is_err() {
+        text.document.fail(DAMAGED);
+    }
+    fed.is_ok()
 }
 
 impl TextDecoder {
@@ -135,31 +157,25 @@ impl TextDecoder {
         }
     }
 
+    /// Reads the next bytes. Returns whether more are wanted.
+    fn push(&mut self, bytes: &[u8]) -> bool {
+        self.bytes += bytes.len();
+        if self.bytes > MAX_BYTES {
+            self.document.fail(format!("it has more than {} MB", MAX_BYTES >> 20));
+            return false;
+        }
+        if self.decoder.is_some() {
+            return self.decode(bytes, false);
+        }
+        self.start.extend(bytes);
+        self.start.len() < MAX_DECLARATION || self.begin()
+    }
+
     fn finish(&mut self) {
         if self.decoder.is_none() {
             self.begin();
         }
         self.decode(&[], true);
-    }
-}
-
-impl Write for TextDecoder {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.bytes += bytes.len();
-        let is_wanted = if self.bytes > MAX_BYTES {
-            self.document.fail(format!("it has more than {} MB", MAX_BYTES >> 20));
-            false
-        } else if self.decoder.is_some() {
-            self.decode(bytes, false)
-        } else {
-            self.start.extend(bytes);
-            self.start.len() < MAX_DECLARATION || self.begin()
-        };
-        if is_wanted { Ok(bytes.len()) } else { Err(io::Error::other("no more is wanted")) }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -105,17 +105,6 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
         self.sitemap_permit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the URL is a sitemap that has to wait until the worker has read others.
-    fn must_wait_for_sitemaps(&self) -> bool {
-        if !self.lease.is_sitemap() || self.sitemap_permit().is_some() {
-            return false;
-        }
-        let permit = Arc::clone(&self.worker.sitemaps).try_acquire_owned().ok();
-        let must_wait = permit.is_none();
-        *self.sitemap_permit() = permit;
-        must_wait
-    }
-
     fn permit(&self) -> MutexGuard<'_, Option<InFlightPermit>> {
         self.permit.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -171,6 +160,10 @@ impl<R: Backend> ByteBudget for LeaseBudget<'_, R> {
     fn receive(&self, bytes: &[u8]) -> bool {
         self.sitemap().as_mut().is_some_and(|sitemap| sitemap.push(bytes))
     }
+
+    fn received_bytes(&self) -> usize {
+        self.sitemap().as_ref().map_or(0, SitemapReader::bytes)
+    }
 }
 
 impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
@@ -179,6 +172,22 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         // This is the wait before a retry. A host with a cooldown of minutes must not hold a permit and a
         // part of the budget that other hosts could use.
         self.release().await;
+    }
+
+    async fn wait_for_turn(&self) {
+        if !self.lease.is_sitemap() {
+            return;
+        }
+        // A host with a cooldown of minutes must not hold up the sitemaps of others.
+        let (throttle, host) = (self.worker.fetcher.throttle(), throttle_key(&self.lease.url));
+        while let Some(HostDelay { cooldown, .. }) = throttle.host_delay(host)
+            && !cooldown.is_zero()
+        {
+            tokio::time::sleep(cooldown).await;
+        }
+        // The semaphore is never closed.
+        let permit = Arc::clone(&self.worker.sitemaps).acquire_owned().await.ok();
+        *self.sitemap_permit() = permit;
     }
 
     fn after_wait(&self) {
@@ -198,9 +207,6 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     }
 
     async fn grant(&self) -> Result<Option<BodyGrant>, Outcome> {
-        if self.must_wait_for_sitemaps() {
-            return Ok(None);
-        }
         // A repeated call has a permit already. Waiting for a second one could block all requests.
         let held = self.permit().take();
         let permit = match held {
@@ -221,12 +227,6 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     }
 
     async fn wait_for_grant(&self) {
-        if self.lease.is_sitemap() && self.sitemap_permit().is_none() {
-            // The semaphore is never closed.
-            let permit = Arc::clone(&self.worker.sitemaps).acquire_owned().await.ok();
-            *self.sitemap_permit() = permit;
-            return;
-        }
         let _ = self.checked(self.backend().wait_for_budget(self.lease).await);
     }
 

@@ -7,6 +7,7 @@ use url::Url;
 use super::Worker;
 use crate::backend::{Backend, Completion, Lease, Outlinks};
 use crate::fetch::redirect;
+use crate::format::counted;
 use crate::outcome::Outcome;
 use crate::scope::RejectReason;
 use crate::sitemap::reader::Contents;
@@ -25,9 +26,13 @@ impl<R: Backend> Worker<R> {
         let tasks = named.iter().filter_map(|sitemap| sitemap::task_url_of(&url, sitemap).ok());
         let allowed = tasks.filter(|task| self.context.scope.check_address(task).is_ok());
         completion.sitemaps = Outlinks::new(allowed, 0);
+        if completion.sitemaps.urls.is_empty() && !named.is_empty() {
+            // None can be admitted, now or with the next page.
+            self.robots_sitemaps_admitted(lease);
+        }
     }
 
-    /// Records that a completion was applied, which admitted sitemaps.
+    /// Records that the sitemaps of an origin are admitted.
     pub(super) fn robots_sitemaps_admitted(&self, lease: &Lease) {
         if let Ok(url) = Url::parse(&lease.url) {
             self.fetcher.robots().set_sitemaps_admitted(&url);
@@ -101,7 +106,10 @@ impl<R: Backend> Worker<R> {
             None => Outcome::Sitemap { urls: listed as u64 },
             Some(mut cause) => {
                 if is_used {
-                    cause += &format!("; the {listed} URLs before that are used");
+                    cause += &match listed {
+                        1 => "; the URL before that is used".into(),
+                        _ => format!("; the {} before that are used", counted(listed as u64, "URL")),
+                    };
                 }
                 Outcome::SitemapFailed { cause, is_temporary: false }
             }

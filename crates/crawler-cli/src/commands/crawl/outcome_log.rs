@@ -74,7 +74,8 @@ impl OutcomeLog {
         }
         match outcome {
             Outcome::Page => self.has_pages.store(true, Ordering::Relaxed),
-            Outcome::Sitemap { .. } => {}
+            // The seeds say why there are no pages.
+            Outcome::Sitemap { .. } | Outcome::SitemapFailed { .. } => {}
             _ if self.has_pages.load(Ordering::Relaxed) => {}
             // Without any failure, the redirects lead back to each other.
             Outcome::Redirect { .. } => {

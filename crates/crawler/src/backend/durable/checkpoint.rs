@@ -89,6 +89,7 @@ impl Checkpoint {
             links_new: self.links_new,
             links_seen: self.links_seen,
             links_rejected: self.links_rejected.clone(),
+            sitemap_urls: self.sitemap_urls,
             pages: self.pages,
             bytes: self.bytes,
             received: self.received,

@@ -58,7 +58,7 @@ pub(crate) struct BudgetReservation {
     bytes: u64,
     /// Bytes of earlier reservations that are read and counted.
     read: u64,
-    /// The URL may become a page. A revisit does not: its page is counted already.
+    /// The URL [may become a page](may_become_page).
     page: bool,
 }
 
@@ -167,7 +167,7 @@ impl Budgets {
 
     /// Reserves for a request before it is sent.
     fn start(&mut self, lease: &Lease) -> Result<BudgetReservation, BudgetDecision> {
-        let page = !lease.is_revisit;
+        let page = may_become_page(lease);
         if !self.has_room(page) {
             return Err(BudgetDecision::RetryLater);
         }
@@ -236,7 +236,7 @@ impl Budgets {
 
     /// What a request has to wait for before it reserves; `None` if it need not wait.
     pub(crate) fn wait(&self, lease: &Lease, held: Option<&BudgetReservation>) -> Option<BudgetWait> {
-        let page = !lease.is_revisit;
+        let page = may_become_page(lease);
         match held {
             _ if self.exhausted().is_some() => None,
             Some(held) if self.is_turn_of(held) => None,
@@ -354,6 +354,11 @@ impl Budgets {
         ];
         groups.into_iter().flatten()
     }
+}
+
+/// Whether a URL may become a page. A revisit does not, since its page is counted already, and neither does a sitemap.
+fn may_become_page(lease: &Lease) -> bool {
+    !lease.is_revisit && !lease.is_sitemap()
 }
 
 #[cfg(test)]

@@ -40,8 +40,7 @@ pub enum BodyPolicy {
     },
     /// Any body, truncated after this many bytes.
     Prefix(usize),
-    /// Any body, which the budget [gets](super::ByteBudget::receive) while it is read, up to this many bytes. Only the received
-    /// bytes count.
+    /// Any body, which the budget [gets](super::ByteBudget::receive) while it is read, up to this many bytes.
     Stream(usize),
 }
 

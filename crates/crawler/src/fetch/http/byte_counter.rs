@@ -38,6 +38,11 @@ pub trait ByteBudget: Sync {
     fn receive(&self, _bytes: &[u8]) -> bool {
         false
     }
+
+    /// How many bytes it has received or decoded of such a body, whichever is more.
+    fn received_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// The future of [`ByteBudget::grant_more`].
@@ -99,7 +104,9 @@ impl<'b> ByteCounter<'b> {
 
     /// Hands bytes of a body to the budget. Returns whether it wants more.
     pub(super) fn receive(&self, bytes: &[u8]) -> bool {
-        self.budget.receive(bytes)
+        let wants_more = self.budget.receive(bytes);
+        self.set_decoded(self.budget.received_bytes());
+        wants_more
     }
 
     pub(super) fn set_decoded(&self, bytes: usize) {

@@ -236,6 +236,13 @@ impl<'s> Decoder<'s> {
         }
     }
 
+    /// Takes the bytes decoded so far. They still count against the limit.
+    pub fn take_decoded(&mut self) -> Vec<u8> {
+        let decoded = std::mem::take(&mut self.out.bytes);
+        self.out.limit -= decoded.len();
+        decoded
+    }
+
     /// Whether the encoded stream has ended, so that further bytes do not belong to the body.
     pub fn has_ended(&self) -> bool {
         matches!(self.stage, Stage::Ended)

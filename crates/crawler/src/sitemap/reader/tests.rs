@@ -1,9 +1,13 @@
 //! Tests of the sitemap reader: formats, encodings and hostile files, in pieces of any size.
 
+use std::io::Write;
+use std::time::Duration;
+
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::*;
+use crate::cpu_time::cpu_time;
 use crate::html::BadLink;
 
 /// Reads a file in pieces of several sizes, which must not matter.
@@ -125,7 +129,7 @@ fn what_is_no_sitemap_is_named() {
         (b"hello world", "it is neither XML nor a list of URLs"),
         (b"{\"urls\": []}", "it is neither XML nor a list of URLs"),
         (b"\x89PNG\r\n\x1a\n\0\0\0", "it is neither XML nor a list of URLs"),
-        (b"\x1F\x8B\x08garbage", "its compressed data is damaged or truncated"),
+        (b"\x1F\x8B\x08garbage", "its compressed data is damaged, truncated or in too many parts"),
         (b"<urlset><url><loc>https://a.test/1</loc></url><url><loc>https://a.t", "it is truncated"),
         (b"<urlset><url><loc>https://a.test/1</loc></url><ur", "it is truncated"),
     ] {
@@ -157,7 +161,7 @@ fn numbers_and_sizes_are_limited() {
     let contents = read(format!("<urlset>{many}</urlset>").as_bytes());
     assert_eq!(
         (contents.urls.len(), contents.problem.as_deref()),
-        (50_000, Some("it has more than 50000 URLs"))
+        (50_000, Some("it has more than 50,000 URLs"))
     );
     let long =
         format!("<urlset><url><loc>https://a.test/{}</loc></url>{}</urlset>", "x".repeat(100_000), entry(1));
@@ -194,4 +198,29 @@ fn endless_files_end_at_the_size_limit_and_deep_nesting_takes_no_memory() {
     let bomb = gzip(&[b"<urlset>".as_slice(), &vec![b' '; MAX_BYTES + 1]].concat());
     assert!(bomb.len() < 100_000);
     assert_eq!(read(&bomb).problem.as_deref(), Some("it has more than 50 MB"));
+}
+
+#[test]
+fn empty_gzip_members_are_limited() {
+    let members = [gzip(PAGES.as_bytes()), gzip(b"").repeat(1_000)].concat();
+    assert_eq!(read(&members).problem, None);
+    let members = gzip(b"").repeat(20_000);
+    assert_eq!(
+        read(&members).problem.as_deref(),
+        Some("its compressed data is damaged, truncated or in too many parts")
+    );
+}
+
+#[test]
+fn file_that_arrives_byte_by_byte_takes_little_time() {
+    let comment = format!("<!-- {} -->", "x".repeat(60_000));
+    let line = format!("https://a.test/{}\n", "x".repeat(1_500));
+    for file in [format!("<urlset>{}</urlset>", comment.repeat(8)), line.repeat(300)] {
+        let time = cpu_time(|| {
+            let mut reader = SitemapReader::new(&Url::parse("https://a.test/").unwrap());
+            assert!(file.as_bytes().chunks(1).all(|byte| reader.push(byte)));
+            assert_eq!((reader.bytes(), reader.finish(true).problem), (file.len(), None));
+        });
+        assert!(time < Duration::from_secs(2), "{time:?}");
+    }
 }

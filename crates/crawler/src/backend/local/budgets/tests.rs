@@ -177,3 +177,22 @@ fn random_requests_use_the_budget_up_exactly() {
         }
     }
 }
+
+#[test]
+fn sitemap_takes_no_page_of_its_host() {
+    let mut budgets = Budgets { max_pages: 2, max_pages_per_host: 1, ..budgets(MEGABYTE) };
+    let of_host = |id, path: &str| Lease { url: format!("http://a.test/{path}").into(), ..lease(id) };
+    let (page, sitemap) = (of_host(1, ""), of_host(2, "sitemap.xml#sitemap"));
+    let reserve = |budgets: &mut Budgets, lease: &Lease| {
+        let mut held = None;
+        (budgets.reserve(lease, &mut held, BodyBytes::default()), held)
+    };
+    let (_, held) = reserve(&mut budgets, &sitemap);
+    let (decision, page_held) = reserve(&mut budgets, &page);
+    assert!(matches!(decision, BudgetDecision::Granted(_)), "{decision:?}");
+    budgets.commit(&page.url, page_held, true, BodyBytes::default());
+    budgets.commit(&sitemap.url, held, false, BodyBytes::default());
+    assert_eq!(reserve(&mut budgets, &of_host(3, "x")).0, BudgetDecision::HostExhausted);
+    let (decision, _) = reserve(&mut budgets, &sitemap);
+    assert!(matches!(decision, BudgetDecision::Granted(_)), "{decision:?}");
+}
