@@ -70,11 +70,14 @@ impl ResumeOptions {
         // Verbosity and progress are one choice: giving one of the options replaces all of them.
         let display = ["verbose", "quiet", "progress"].into_iter().any(is_given);
         let display = display.then_some((now.fetch.verbose, now.fetch.quiet, now.progress));
+        // A list cannot change; the library says why. An equal one changes nothing.
+        let seed_files = is_given("seeds").then(|| now.sources.seed_files.clone());
         let (overwrite, forgotten) = (now.overwrite, saved.forgotten_credentials.clone());
         let mut merged = now.merged_over(saved)?;
         if let Some(display) = display {
             (merged.fetch.verbose, merged.fetch.quiet, merged.progress) = display;
         }
+        merged.sources.seed_files = seed_files.unwrap_or(merged.sources.seed_files);
         merged.forgotten_credentials = merged.without_credentials_for(forgotten);
         merged.state = Some(directory);
         // Files that are named later must not be deleted because of an earlier command.

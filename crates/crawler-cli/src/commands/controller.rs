@@ -115,7 +115,10 @@ async fn control(
             submitted.is_resumed = true;
             saved_options.with_lists(Some(&info.metadata), false).to_bytes()
         }
-        info => saved_options.with_lists(info.as_ref().map(|info| &*info.metadata), true).to_bytes(),
+        info => {
+            let adds_lists = !options.sources.seed_files.is_empty();
+            saved_options.with_lists(info.as_ref().map(|info| &*info.metadata), adds_lists).to_bytes()
+        }
     };
     let remote = RemoteCrawl::open(crawler, shared).await?;
     let changed = saved.as_ref().map_or_else(Vec::new, |saved| options.differs_from(saved));

@@ -70,7 +70,10 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
     let (new_lists, new_sitemaps) = (options.sources.seed_files.clone(), options.sources.sitemap.clone());
     let info = RemoteCrawl::info(&shared).await?;
     let (options, metadata) = match &info {
-        None => (options.clone(), SavedOptions::distributed(&options).with_lists(None, true).to_bytes()),
+        None => {
+            let saved_options = SavedOptions::distributed(&options).with_lists(None, !new_lists.is_empty());
+            (options.clone(), saved_options.to_bytes())
+        }
         Some(info) => {
             let saved = SavedOptions::read(&info.metadata, &shared.redis.crawl)?;
             let is_covered = saved.covers(&options);

@@ -35,6 +35,9 @@ impl Crawler {
         let run = LocalRun { backend: Arc::new(backend), pages, elapsed, retried, state: Some(&state) };
         let report = run.run(self);
         drop(server);
+        if report.is_err() {
+            state.remove_if_unused();
+        }
         match (report, state.close()) {
             (Ok(_), Err(error)) => Err(error),
             (report, _) => report,

@@ -31,7 +31,7 @@ impl Crawler {
             &self.seed_list_name,
             "the list was read when the crawl started; add URLs to the crawl instead",
         );
-        let listed = if self.seed_list_name.is_empty() { "" } else { self.scope.kind() };
+        let listed = if self.seed_list.is_some() { self.scope.kind() } else { "" };
         recorded.fixed(
             "scope",
             listed,

@@ -66,10 +66,7 @@ impl SavedOptions {
     pub fn with_lists(self, earlier: Option<&[u8]>, adds_lists: bool) -> SavedOptions {
         let earlier = earlier.and_then(|earlier| serde_json::from_slice::<SavedOptions>(earlier).ok());
         let lists = earlier.map_or(0, |earlier| earlier.lists);
-        SavedOptions {
-            lists: lists + u64::from(adds_lists && !self.options.sources.seed_files.is_empty()),
-            ..self
-        }
+        SavedOptions { lists: lists + u64::from(adds_lists), ..self }
     }
 
     /// The serialized form.

@@ -133,10 +133,8 @@ pub(super) fn open_with<T>(
     let pages = read_checkpoint(&view)?.pages;
     drop(view);
     let outputs = open_outputs(&StateOutputs { tables: &tables, pages }).inspect_err(|_| {
-        // Nothing was crawled yet. Without a state, the user can correct the outputs and start again. It is removed while it
-        // is locked; if that fails, an empty state is left, which is harmless.
         if is_new {
-            let _ = fs::remove_file(directory.join(STATE_FILE));
+            remove_unused(directory);
         }
     })?;
     let retried = if options.retry_failed { retry_failed(&tables, key)? } else { 0 };
@@ -159,6 +157,12 @@ pub(super) fn open_with<T>(
         committer.map_err(|source| Error::System { action: "start the committer thread", source })?;
     let writer = StateWriter { shared, tables, committer: Some(committer), directory: directory.to_owned() };
     Ok((OpenState { backend, writer, prior, retried }, outputs))
+}
+
+/// Removes a state with which nothing was crawled yet. Without it, the user can correct the settings and start again. It is
+/// removed while it is locked; if that fails, an empty state is left, which is harmless.
+fn remove_unused(directory: &Path) {
+    let _ = fs::remove_file(directory.join(STATE_FILE));
 }
 
 /// Fails if there is something other than a directory at the path of a state.
@@ -308,6 +312,13 @@ impl StateWriter {
         let mut batch = Batch::default();
         batch.meta.insert("seed_index", index.to_vec());
         Ok(self.tables.write(&batch)?)
+    }
+
+    /// Removes the state if the crawl failed before it admitted a URL.
+    pub fn remove_if_unused(&self) {
+        if self.shared.state().counters.admitted == 0 {
+            remove_unused(&self.directory);
+        }
     }
 
     /// Commits the rest and closes the state.
