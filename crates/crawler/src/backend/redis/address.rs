@@ -112,7 +112,7 @@ fn parse(text: &str, password: Option<&str>) -> Result<Address, String> {
         }
     };
     if rest.ends_with("#insecure") {
-        return Err("#insecure is not supported, because it would let anybody read and change the crawl; \
+        return Err("#insecure is not supported, because it would let others read and change the crawl; \
                     trust the certificate of the server by its CA file instead"
             .into());
     }
@@ -169,7 +169,7 @@ fn parse_node(text: &str, default_port: u16) -> Result<Node, String> {
 fn parse_primary(text: &str) -> Result<String, String> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     match text {
-        "" => Err("it does not tell the name of the primary that the Sentinels know: \
+        "" => Err("it has no name of the primary that the Sentinels know: \
                    redis+sentinel://host:26379/NAME"
             .into()),
         _ if text.bytes().all(is_allowed) => Ok(text.to_owned()),

@@ -298,7 +298,10 @@ impl Connection {
             tokio::select! {
                 biased;
                 result = attempt() => match result {
-                    Ok(value) => return Ok(value),
+                    Ok(value) => {
+                        waiting.into_iter().for_each(Waiting::answered);
+                        return Ok(value);
+                    }
                     Err(failed) => failure = failed,
                 },
                 () = self.stop_waiting(), if waiting.is_some() || stop.is_stop_requested() => {
@@ -307,6 +310,7 @@ impl Connection {
                 }
             }
             if !failure.is_temporary() {
+                waiting.into_iter().for_each(Waiting::answered);
                 return Err(failure.error(address));
             }
             match &waiting {

@@ -198,11 +198,11 @@ impl Link {
             State::Closed | State::Failed(..) => {}
         }
         let (login, server) = (shared.servers.login.clone(), Arc::clone(&self.server));
-        // The thread outlives the caller's runtime.
-        let connecting = shared.home.spawn(async move { login.connect(&server).await });
+        // The thread outlives the caller's runtime. A server that never answers must not leave a task for each attempt.
+        let mut connecting = AbortOnDrop(shared.home.spawn(async move { login.connect(&server).await }));
         let closed = |_| Err(Failure::Disconnected("connection closed".into()));
         let connected =
-            self.limited(CONNECT_TIMEOUT, async { connecting.await.unwrap_or_else(closed) }).await;
+            self.limited(CONNECT_TIMEOUT, async { (&mut connecting.0).await.unwrap_or_else(closed) }).await;
         *state = match &connected {
             Ok(client) => State::Open(client.clone()),
             Err(failure) => State::Failed(Instant::now(), failure.clone()),

@@ -43,7 +43,11 @@ struct State {
 }
 
 /// A command that waits, until this is dropped.
-pub(super) struct Waiting(Arc<Outage>);
+pub(super) struct Waiting {
+    outage: Arc<Outage>,
+    /// Otherwise it was cancelled, which says nothing about Redis.
+    is_answered: bool,
+}
 
 impl Outage {
     pub(super) fn new(address: String, notice: Notice, runtime: Handle) -> Outage {
@@ -65,7 +69,7 @@ impl Outage {
             self.runtime.spawn(Arc::clone(self).report(sent));
         }
         drop(state);
-        Waiting(Arc::clone(self))
+        Waiting { outage: Arc::clone(self), is_answered: false }
     }
 
     /// Reports an outage for as long as it lasts.
@@ -115,7 +119,12 @@ impl Outage {
 impl Waiting {
     /// Sets why the command waits.
     pub(super) fn set_cause(&self, cause: &impl fmt::Display) {
-        self.0.state().cause = cause.to_string();
+        self.outage.state().cause = cause.to_string();
+    }
+
+    /// Redis has answered the command.
+    pub(super) fn answered(mut self) {
+        self.is_answered = true;
     }
 
     /// The command waits no longer, but the outage goes on.
@@ -126,12 +135,13 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let Outage { address, notice, .. } = &*self.0;
-        let mut state = self.0.state();
+        let Outage { address, notice, .. } = &*self.outage;
+        let mut state = self.outage.state();
         state.waiting -= 1;
         if state.waiting == 0
             && let Some(start) = state.start.take()
             && std::mem::take(&mut state.is_reported)
+            && self.is_answered
         {
             drop(state);
             notice(&format!("Redis at {address} answers again after {} s", start.elapsed().as_secs()));
@@ -164,15 +174,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn cancelled_command_does_not_say_that_redis_answers() {
+        let (outage, notices) = outage();
+        let waiting = outage.wait(Instant::now(), &"connection closed");
+        sleep(2 * SILENCE).await;
+        drop(waiting);
+        sleep(10 * REMINDER).await;
+        assert_eq!(notices.lock().unwrap().len(), 1, "the start of the outage");
+        assert!(outage.start().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn outage_is_reported_at_its_start_while_it_lasts_and_when_the_last_command_has_succeeded() {
         let (outage, notices) = outage();
         let first = outage.wait(Instant::now(), &"connection closed");
         let second = outage.wait(Instant::now(), &"connection closed");
         sleep(Duration::from_millis(5_500)).await;
-        drop(first);
+        first.answered();
         second.set_cause(&"connection refused");
         sleep(Duration::from_secs(7)).await;
-        drop(second);
+        second.answered();
         sleep(10 * REMINDER).await;
         assert_eq!(
             *notices.lock().unwrap(),
