@@ -191,6 +191,13 @@ impl fmt::Debug for CookieJar {
     }
 }
 
+/// The cookies of several files in the Netscape format. Those that a jar cannot take are left out.
+pub fn merge_netscape(files: &[String]) -> CookieJar {
+    let jar = CookieJar::default();
+    files.iter().for_each(|text| netscape::merge(text, &jar));
+    jar
+}
+
 /// The cookie in a Set-Cookie header that the host of the URL may set.
 fn acceptable_cookie(url: &Url, line: &str) -> Option<Cookie<'static>> {
     if line.len() > MAX_SET_COOKIE_BYTES {

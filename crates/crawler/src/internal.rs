@@ -24,6 +24,8 @@ expose!(
     #[cfg(feature = "net")]
     config,
     #[cfg(feature = "net")]
+    cookies,
+    #[cfg(feature = "net")]
     distributed,
     #[cfg(feature = "net")]
     domain,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crawler::CookieJar;
 use crawler::internal::backend::WorkerId;
+use crawler::internal::cookies::merge_netscape;
 
 use crate::EXIT_NOT_WRITTEN;
 use crate::atomic_file::AtomicFile;
@@ -32,24 +33,16 @@ impl CookieFile {
         self.write_jar(&self.jar, status)
     }
 
-    /// The same for the cookies of the workers, whose part files are removed.
+    /// The same for the cookies of the workers, whose part files are removed. What exceeds the limits of a jar is left out.
     pub fn write_merged(&self, parts: &[PathBuf], status: u8) -> u8 {
         let texts: Vec<String> = parts.iter().filter_map(|part| fs::read_to_string(part).ok()).collect();
         if texts.is_empty() {
             // No worker lived to the end.
             return status;
         }
-        match CookieJar::from_netscape(&texts.concat()) {
-            Ok(jar) => {
-                let status = self.write_jar(&jar, status);
-                parts.iter().for_each(|part| drop(fs::remove_file(part)));
-                status
-            }
-            Err(error) => {
-                print_error(&format!("cannot merge the cookies of the workers: {error}"));
-                not_written(status)
-            }
-        }
+        let status = self.write_jar(&merge_netscape(&texts), status);
+        parts.iter().for_each(|part| drop(fs::remove_file(part)));
+        status
     }
 
     fn write_jar(&self, jar: &CookieJar, status: u8) -> u8 {
@@ -58,14 +51,10 @@ impl CookieFile {
             Ok(()) => status,
             Err(error) => {
                 print_error(&error);
-                not_written(status)
+                if status == 0 { EXIT_NOT_WRITTEN } else { status }
             }
         }
     }
-}
-
-fn not_written(status: u8) -> u8 {
-    if status == 0 { EXIT_NOT_WRITTEN } else { status }
 }
 
 /// The part file of a worker, beside the file for the cookies of the crawl.

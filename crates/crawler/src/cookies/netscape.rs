@@ -20,9 +20,8 @@ const HEADER: &str = "# Netscape HTTP Cookie File\n";
 
 /// Adds the cookies of a file to a jar. Expired ones are skipped.
 pub(super) fn read(text: &str, jar: &CookieJar) -> Result<(), Error> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-    let mut count = 0;
-    for (index, line) in text.lines().enumerate() {
+    let (now, mut count) = (now(), 0);
+    for (index, line, http_only) in cookie_lines(text) {
         // The line is not repeated: its value may be secret.
         let invalid = |what: &str| {
             Error::InvalidSetting(format!(
@@ -30,13 +29,6 @@ pub(super) fn read(text: &str, jar: &CookieJar) -> Result<(), Error> {
                 index + 1
             ))
         };
-        let (line, http_only) = match line.strip_prefix(HTTP_ONLY) {
-            Some(line) => (line, true),
-            None => (line, false),
-        };
-        if line.trim().is_empty() || line.starts_with('#') {
-            continue;
-        }
         count += 1;
         if count > MAX_COOKIES {
             return Err(invalid(&format!("there are more than {MAX_COOKIES} cookies")));
@@ -48,6 +40,30 @@ pub(super) fn read(text: &str, jar: &CookieJar) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Adds the cookies of a file to a jar, except those that it cannot take.
+pub(super) fn merge(text: &str, jar: &CookieJar) {
+    let now = now();
+    for (_, line, http_only) in cookie_lines(text) {
+        if let Ok(Some((url, cookie))) = cookie(line, http_only, now) {
+            jar.set(&url, &cookie);
+        }
+    }
+}
+
+/// The lines with cookies: their index, their fields, and whether the cookie is not for scripts.
+fn cookie_lines(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
+    text.lines().enumerate().filter_map(|(index, line)| {
+        let fields = line.strip_prefix(HTTP_ONLY);
+        let (line, http_only) = (fields.unwrap_or(line), fields.is_some());
+        let is_cookie = !line.trim().is_empty() && !line.starts_with('#');
+        is_cookie.then_some((index, line, http_only))
+    })
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
 }
 
 /// A URL that may set the cookie, and its Set-Cookie header; `None` if it has expired.

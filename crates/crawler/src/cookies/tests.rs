@@ -206,6 +206,18 @@ fn a_malformed_cookie_file_is_an_error_with_the_number_of_the_line() {
 }
 
 #[test]
+fn merged_files_leave_out_what_a_jar_cannot_take() {
+    let file = |names: std::ops::Range<usize>| {
+        names.map(|name| format!("#HttpOnly_a.org\tFALSE\t/\tFALSE\t0\tc{name}\tx\n")).collect::<String>()
+    };
+    let (first, second) = (file(0..100), file(50..250) + "b.org\tFALSE\t/\tFALSE\t0\ta\tb\nmalformed\n");
+    assert!(CookieJar::from_netscape(&format!("{first}{second}")).is_err());
+    let merged = merge_netscape(&[first, second]).to_netscape();
+    assert_eq!(merged.matches("a.org\t").count(), MAX_PER_SITE);
+    assert_eq!(merged.matches("b.org\t").count(), 1);
+}
+
+#[test]
 fn values_are_not_printed_for_debugging() {
     let jar = CookieJar::default();
     jar.add(&url("http://a.test/"), "id=secret").unwrap();
