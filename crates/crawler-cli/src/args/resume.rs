@@ -32,9 +32,7 @@ pub fn adapt(resume: clap::Command) -> clap::Command {
         None if option.get_id() == "seeds" => {
             option.required_unless_present(Resettable::Reset).help("URLs to add (http or https)")
         }
-        // A variable for distributed crawls says nothing about this one.
-        Some(name) if NOT_FOR_RESUME.contains(&name) => option.hide(true).env(Resettable::Reset),
-        Some(name) if FIXED.contains(&name) => option.hide(true),
+        Some(name) if NOT_FOR_RESUME.contains(&name) || FIXED.contains(&name) => option.hide(true),
         Some("module") => option.hide_default_value(true).help(MODULE_HELP),
         Some("overwrite") => option.help("Delete what is in the files of outputs that are added"),
         Some(_) if option.get_action().takes_values() => without_default(option),

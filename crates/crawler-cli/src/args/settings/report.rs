@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches};
+use crawler::Proxies;
 use url::Url;
 
 use super::environment::OTHER_VARIABLES;
@@ -13,6 +14,9 @@ use super::{
 };
 use crate::args::login::SECRET_OPTIONS;
 use crate::printable::printable;
+
+/// The options whose values are addresses that may contain a password.
+const ADDRESS_OPTIONS: [&str; 3] = ["redis", "proxy", "pagerank-url"];
 
 /// What is shown instead of a secret.
 const MASK: &str = "***";
@@ -207,11 +211,14 @@ pub fn shown(name: &str, value: &str) -> (String, bool) {
         return (kept.unwrap_or_default() + MASK, true);
     }
     let has_credentials = |url: &Url| !url.username().is_empty() || url.password().is_some();
-    // A proxy needs no scheme.
-    if let Some((_, host)) = value.rsplit_once('@').filter(|_| name == "proxy" && !value.contains("://")) {
-        return (format!("{MASK}@{host}"), true);
+    // Passwords in these addresses may have any character, and a proxy needs no scheme.
+    if let Some((credentials, host)) = value.rsplit_once('@').filter(|_| ADDRESS_OPTIONS.contains(&name)) {
+        let scheme = credentials.split_once("://").map(|(scheme, _)| format!("{scheme}://"));
+        return (format!("{}{MASK}@{host}", scheme.unwrap_or_default()), true);
     }
-    // The addresses of Redis Sentinel and Cluster are no URLs.
+    if name == "proxy" && Proxies::new(value).is_err() {
+        return (MASK.into(), true);
+    }
     match value.split_once("://") {
         Some((scheme, rest)) => match rest.split(['/', '?', '#']).next().unwrap_or_default().rfind('@') {
             Some(at) => (format!("{scheme}://{MASK}@{}", &rest[at + 1..]), true),
@@ -254,9 +261,15 @@ mod tests {
             ("auth", "me:sesame", "***"),
             ("proxy", "http://me:sesame@proxy.test:3128/", "http://***@proxy.test:3128/"),
             ("proxy", "me:sesame@proxy.test:3128", "***@proxy.test:3128"),
+            ("proxy", "me:ses/ame@proxy.test:3128", "***@proxy.test:3128"),
+            ("proxy", "http://me:ses/@me@proxy.test", "http://***@proxy.test"),
+            ("proxy", "http://me:sesame", "***"),
             ("redis", "redis://:ses@me@host/0", "redis://***@host/0"),
+            ("redis", "redis://:ses/a?m#e@host/0", "redis://***@host/0"),
+            ("pagerank-url", "https://me:ses/ame@host/x", "https://***@host/x"),
             ("redis", "redis+sentinel://:sesame@a:1,b:2/main", "redis+sentinel://***@a:1,b:2/main"),
-            ("pagerank-url", "https:/me:sesame@host/", "***"),
+            ("pagerank-url", "https:/me:sesame@host/", "***@host/"),
+            ("contact", "https:/me:sesame@host/", "***"),
         ] {
             assert_eq!(shown(name, value), (expected.into(), true), "{value}");
         }
