@@ -415,12 +415,13 @@ fn prefixes_of(url: &str) -> impl Iterator<Item = &str> {
         .map(|end| &url[..end])
 }
 
-/// The normal form of a URL. A URL without one is its own: no link leads to it.
+/// The normal form of a URL, without user name and password. A URL without one is its own: no link leads to it.
 fn normal(url: &Url) -> Url {
+    let url = without_credentials(url);
     let mut normal = url.clone();
     match normal_form::normalize(&mut normal) {
         Ok(()) => normal,
-        Err(_) => url.clone(),
+        Err(_) => url,
     }
 }
 
@@ -475,6 +476,13 @@ mod tests {
 
     fn prefix(text: &str) -> Scope {
         Scope::prefix(&Url::parse(text).unwrap())
+    }
+
+    #[test]
+    fn prefixes_have_no_passwords() {
+        let seeds = [Url::parse("http://me:secret@a.test/docs").unwrap()];
+        let scope = Scope::prefixes(&seeds);
+        assert!(!scope.settings().contains("secret") && scope.contains("http://a.test/docs/x"));
     }
 
     #[test]
