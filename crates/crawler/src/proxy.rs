@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine as _;
 use hyper::header::HeaderValue;
@@ -43,6 +44,8 @@ pub(crate) struct ProxyServer {
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) credentials: Option<Credentials>,
+    /// Whether it has forwarded a request or opened a connection: it accepts the credentials.
+    accepted: AtomicBool,
 }
 
 /// A user name and a password, decoded.
@@ -143,8 +146,14 @@ impl fmt::Debug for Proxies {
 impl ProxyServer {
     /// Parses the URL of a proxy. Without a scheme it is an HTTP proxy. The message does not contain the password.
     fn parse(text: &str) -> Result<ProxyServer, String> {
-        // What precedes the last @ may be a password.
-        let shown = text.rsplit('@').next().unwrap_or_default();
+        // What precedes the last @ may be a password, and so may a port that is none.
+        let shown = match text.rsplit_once('@') {
+            Some((_, host)) => host,
+            None => {
+                let host = text.find("://").map_or(0, |end| end + 3);
+                &text[..text[host..].find(':').map_or(text.len(), |colon| host + colon)]
+            }
+        };
         let invalid = |cause: &str| {
             format!(
                 "cannot use the proxy '{shown}': {cause}; give http://, https://, socks5:// or socks5h://HOST:PORT"
@@ -175,7 +184,18 @@ impl ProxyServer {
             return Err(invalid("its user name or password is too long"));
         }
         let host = host.to_ascii_lowercase();
-        Ok(ProxyServer { kind, host, port: url.port().unwrap_or(default_port), credentials })
+        let port = url.port().unwrap_or(default_port);
+        Ok(ProxyServer { kind, host, port, credentials, accepted: AtomicBool::new(false) })
+    }
+
+    /// The proxy has let a request through.
+    pub(crate) fn set_accepted(&self) {
+        self.accepted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the proxy has let a request through. If so, status 407 of a forwarded request is that of the server.
+    pub(crate) fn has_accepted(&self) -> bool {
+        self.accepted.load(Ordering::Relaxed)
     }
 
     /// Whether the proxy resolves the names of hosts.
@@ -308,6 +328,8 @@ mod tests {
             "ftp://u:hush@p.test",
             "socks4://u:hush@p.test",
             "http://u:hush@",
+            "http://u:hush",
+            "u:hush",
             "http://u:hush@p.test:99999",
             "http://u:hush@p.test/path",
             "http://u:hu@sh@p.test/path",

@@ -146,6 +146,17 @@ impl SeedIndex {
         (!index.hashes.is_empty()).then(|| Arc::new(index))
     }
 
+    /// The index of the origins of these URLs.
+    #[cfg(test)]
+    pub(crate) fn of(urls: &[&str]) -> Arc<SeedIndex> {
+        let mut index = SeedIndex::new(HashKey::new(7));
+        for url in urls {
+            let hash = index.hash(&origin_entry(&Origin::from_url(&Url::parse(url).unwrap())));
+            index.insert(hash);
+        }
+        Arc::new(index)
+    }
+
     fn hash(&self, entry: &str) -> u64 {
         self.key.url_id(entry)
     }

@@ -250,6 +250,9 @@ impl CrawlOptions {
         // In a distributed crawl, each process resolves paths on its own machine.
         let mut options = if self.distributed.redis.is_none() { self.with_absolute_paths()? } else { self };
         options.fetch.resolve_logins()?;
+        if !options.sources.seed_files.is_empty() {
+            options.fetch.login.check_for_seed_lists()?;
+        }
         options.check_outputs()?;
         let seeds = options.seeds()?;
         let config = options.fetch.config(&seeds, options.concurrency, options.per_host)?;

@@ -99,6 +99,16 @@ impl LoginArgs {
         config.check_headers().map_err(|error| error.to_string())
     }
 
+    /// Checks that the options apply to the hosts of seed lists too, which are not known yet.
+    pub fn check_for_seed_lists(&self) -> Result<(), String> {
+        match self.cookie {
+            None => Ok(()),
+            Some(_) => Err("--cookie cannot be used with --seeds: it is for the hosts of the seeds on the command line; \
+                            use --cookies, or --header 'Cookie: …'"
+                .into()),
+        }
+    }
+
     fn authentication(&self) -> Result<Option<Authentication>, String> {
         match (&self.auth, &self.bearer_token) {
             (Some(auth), _) => {

@@ -64,6 +64,39 @@ fn secrets_go_to_the_hosts_of_the_seeds_only_and_not_along_with_redirects() {
 }
 
 #[test]
+fn listed_seeds_get_headers_and_credentials_as_others_do() {
+    let (web, directory) = (two_hosts(), tempfile::tempdir().unwrap());
+    let list = directory.path().join("list.txt");
+    fs::write(&list, web.url_of("a.test", "/")).unwrap();
+    let crawl = pipeline_with_robots("--seeds".into()).with_one(list.display().to_string());
+    let crawl = crawl.with("--header Accept:a/b --header X-Token:1 --header X-Token:2 --bearer-token t0ken");
+    let ended = crawl.run().expect(0);
+    assert_eq!(ended.outcomes()["page"], 4, "{}", ended.stdout);
+    let (own, other) = (web.log().for_host("a.test"), web.log().for_host("b.test"));
+    assert!(has_all(&sent(own.iter(), "authorization"), "Bearer t0ken"));
+    for hit in own.iter() {
+        let values = |wanted: &str| hit.headers.iter().filter(|(name, _)| name == wanted).count();
+        assert_eq!((hit.header("accept"), values("accept"), values("x-token")), (Some("a/b"), 1, 2));
+    }
+    assert!(has_none(&sent(other.iter(), "authorization")) && has_none(&sent(other.iter(), "x-token")));
+
+    let cookie = pipeline_with_robots("--seeds".into()).with_one(list.display().to_string());
+    let ended = cookie.with("--cookie a=b").run().expect(2);
+    assert!(ended.stderr.contains("--cookie cannot be used with --seeds: "), "{}", ended.stderr);
+}
+
+#[test]
+fn programs_do_not_get_the_secrets_of_the_crawler() {
+    let (web, directory) = (serve(Site::new().page("/", "x")), tempfile::tempdir().unwrap());
+    let variables = directory.path().join("variables");
+    let module = format!("exec=env > {}; cat > /dev/null", variables.display());
+    let crawl = Pipeline::bare(web.url("/")).with("--module").with_one(module);
+    crawl.environment("CRAWLER_AUTH", "me:s3cr-password").environment("OTHER", "kept").run().expect(0);
+    let variables = fs::read_to_string(variables).unwrap();
+    assert!(variables.contains("OTHER=kept") && !variables.contains("CRAWLER_"), "{variables}");
+}
+
+#[test]
 fn headers_go_to_all_hosts_if_wanted_but_credentials_do_not() {
     let web = two_hosts();
     let crawl = pipeline_with_robots(web.url_of("a.test", "/")).with("--bearer-token t0ken --header");

@@ -274,6 +274,23 @@ fn faults_of_a_proxy_are_errors_that_name_it() {
 }
 
 #[test]
+fn status_407_of_a_server_behind_a_proxy_is_a_response_of_that_server() {
+    let hostile = Site::new().status("/robots.txt", 404).fallback(|_| testweb::Response::status(407));
+    let linking = |request: &testweb::Request| {
+        let hostile = request.origin().replace(HOSTS[0], HOSTS[1]);
+        testweb::Response::page(linking_to(&[&format!("{hostile}/1"), &format!("{hostile}/2")]))
+    };
+    let linking = Site::new().status("/robots.txt", 404).fallback(linking);
+    let web = Web::builder().host(HOSTS[0], linking).host(HOSTS[1], hostile).start();
+    let (proxy, seed) = (Proxy::http().start(), web.url_of(HOSTS[0], "/"));
+    let ended =
+        crawl(&web, &seed, &[], &format!("--proxy {} --network-timeout 300ms", proxy.url())).expect(0);
+    assert_eq!(ended.outcomes()["page"], 1, "{}", ended.stdout);
+    assert_eq!(ended.outcomes()["HTTP error"], 2, "{}", ended.stdout);
+    assert_eq!(web.log().len(), 5);
+}
+
+#[test]
 fn unreachable_proxy_is_an_error_and_the_state_can_be_resumed() {
     let (web, seed) = web(false);
     let directory = tempfile::tempdir().unwrap();

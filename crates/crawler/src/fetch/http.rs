@@ -24,7 +24,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Request, Response, Uri};
+use hyper::{Request, Response, StatusCode, Uri};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 use url::Url;
@@ -192,10 +192,14 @@ impl Downloader {
                 });
             }
         };
-        if let (407, Some(proxy)) = (response.status().as_u16(), &connection.forwarding_proxy) {
-            // The server has not seen the request.
-            self.requests.retract();
-            return Err(tunnel::credentials_rejected(proxy));
+        if let Some(proxy) = &connection.forwarding_proxy {
+            if response.status() != StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+                proxy.set_accepted();
+            } else if !proxy.has_accepted() {
+                // The server has not seen the request.
+                self.requests.retract();
+                return Err(tunnel::credentials_rejected(proxy));
+            }
         }
         let mut has_new_cookies = false;
         if let Some(jar) = &self.config.requests.cookies {
@@ -240,13 +244,6 @@ impl Downloader {
             && let Some(cookies) = jar.header(url)
         {
             headers.insert(header::COOKIE, cookies);
-        }
-        if !self.config.headers.is_empty()
-            && self.config.seed_index.as_ref().is_some_and(|seeds| seeds.contains_origin(origin))
-        {
-            for (name, value) in &self.config.headers {
-                headers.entry(name).or_insert_with(|| value.clone());
-            }
         }
         Ok(request)
     }

@@ -1,6 +1,7 @@
 //! The headers of a request: those of every request, and those that only the hosts of the seeds get.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -11,6 +12,7 @@ use crate::config::FetchConfig;
 use crate::error::Error;
 use crate::origin::Origin;
 use crate::request_settings::Authentication;
+use crate::seed_list::SeedIndex;
 
 /// The headers that requests start with. What is secret goes to its own origins only.
 pub(super) struct RequestHeaders {
@@ -20,8 +22,12 @@ pub(super) struct RequestHeaders {
     for_seeds: HeaderMap,
     /// The origins of the seeds' hosts; empty if they get no other headers than all hosts.
     seed_hosts: HashSet<Origin>,
+    /// The listed seeds, unless their hosts get no other headers than all hosts.
+    listed_hosts: Option<Arc<SeedIndex>>,
     /// Authorization headers, each for its origin only.
     authorization: HashMap<Origin, HeaderValue>,
+    /// The Authorization header for the origins of the listed seeds.
+    listed_authorization: Option<(Arc<SeedIndex>, HeaderValue)>,
     /// Another header, for its origin only.
     secret: Option<(Origin, HeaderName, HeaderValue)>,
 }
@@ -44,11 +50,14 @@ impl RequestHeaders {
         if requests.headers_everywhere {
             common.clone_from(&for_seeds);
         }
-        let seed_hosts = match config.headers.is_empty() || requests.headers_everywhere {
-            true => HashSet::new(),
-            false => seeds.iter().map(Origin::from_url).flat_map(with_https).collect(),
+        let (seed_hosts, listed_hosts) = match config.headers.is_empty() || requests.headers_everywhere {
+            true => (HashSet::new(), None),
+            false => {
+                let seed_hosts = seeds.iter().map(Origin::from_url).flat_map(with_https).collect();
+                (seed_hosts, config.seed_index.clone())
+            }
         };
-        let mut authorization = HashMap::new();
+        let (mut authorization, mut listed_authorization) = (HashMap::new(), None);
         // If several seeds have credentials for one origin, the first seed's are used.
         for seed in seeds {
             if let Some(value) = credentials_of(seed) {
@@ -60,8 +69,17 @@ impl RequestHeaders {
             for seed in seeds {
                 authorization.entry(Origin::from_url(seed)).or_insert_with(|| value.clone());
             }
+            listed_authorization = config.seed_index.clone().map(|seeds| (seeds, value));
         }
-        Ok(RequestHeaders { common, for_seeds, seed_hosts, authorization, secret: None })
+        Ok(RequestHeaders {
+            common,
+            for_seeds,
+            seed_hosts,
+            listed_hosts,
+            authorization,
+            listed_authorization,
+            secret: None,
+        })
     }
 
     /// Sends one more header to the origin of `url` only.
@@ -71,13 +89,10 @@ impl RequestHeaders {
 
     /// Adds the headers of a request to an origin. `more` is the number of headers that the caller adds.
     pub(super) fn add_to(&self, headers: &mut HeaderMap, origin: &Origin, more: usize) {
-        let is_seed_host = !self.seed_hosts.is_empty() && self.seed_hosts.contains(origin);
-        let own = if is_seed_host { &self.for_seeds } else { &self.common };
+        let own = if self.is_seed_host(origin) { &self.for_seeds } else { &self.common };
         headers.reserve(own.len() + more);
         headers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
-        if !self.authorization.is_empty()
-            && let Some(value) = self.authorization.get(origin)
-        {
+        if let Some(value) = self.authorization_for(origin) {
             headers.insert(header::AUTHORIZATION, value.clone());
         }
         if let Some((_, name, value)) =
@@ -85,6 +100,22 @@ impl RequestHeaders {
         {
             headers.insert(name, value.clone());
         }
+    }
+
+    fn is_seed_host(&self, origin: &Origin) -> bool {
+        let is_listed = |seeds: &Arc<SeedIndex>| {
+            seeds.contains_origin(origin)
+                || without_https(origin).is_some_and(|http| seeds.contains_origin(&http))
+        };
+        self.seed_hosts.contains(origin) || self.listed_hosts.as_ref().is_some_and(is_listed)
+    }
+
+    fn authorization_for(&self, origin: &Origin) -> Option<&HeaderValue> {
+        let listed = || {
+            let (seeds, value) = self.listed_authorization.as_ref()?;
+            seeds.contains_origin(origin).then_some(value)
+        };
+        self.authorization.get(origin).or_else(listed)
     }
 }
 
@@ -101,6 +132,11 @@ fn with_https(origin: Origin) -> impl Iterator<Item = Origin> {
     let secure =
         (!origin.https && origin.port == 80).then(|| Origin { https: true, port: 443, ..origin.clone() });
     [origin].into_iter().chain(secure)
+}
+
+/// The origin for which [`with_https`] adds this one.
+fn without_https(origin: &Origin) -> Option<Origin> {
+    (origin.https && origin.port == 443).then(|| Origin { https: false, port: 80, ..origin.clone() })
 }
 
 /// The Authorization header for the credentials in a URL, if it has any.
@@ -173,6 +209,39 @@ mod tests {
         assert!(!sent(&config, &["https://a.test/"], "http://a.test/").contains_key("x-a"));
         config.requests.headers_everywhere = true;
         assert!(sent(&config, &["http://a.test/"], "http://b.test/").contains_key("x-a"));
+    }
+
+    #[test]
+    fn listed_seeds_get_what_other_seeds_get() {
+        let headers = [("accept", "a/b"), ("x-a", "1"), ("x-a", "2")];
+        let headers = headers.map(|(name, value)| crate::config::header(name, value).unwrap()).to_vec();
+        let seed_index = SeedIndex::of(&["http://a.test/", "https://b.test/"]);
+        let mut config = FetchConfig { headers, seed_index: Some(seed_index), ..FetchConfig::default() };
+        config.requests.authentication = Some(Authentication::Bearer("secret".into()));
+        let seeds = ["http://me:pw@c.test/"];
+        let own = sent(&config, &seeds, "http://a.test/x");
+        assert_eq!(own.get_all("accept").iter().collect::<Vec<_>>(), ["a/b"]);
+        assert_eq!(own.get_all("x-a").iter().collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!(own["authorization"], "Bearer secret");
+        for (to, has_headers, authorization) in [
+            ("https://a.test/", true, None),
+            ("https://b.test/", true, Some("Bearer secret")),
+            ("http://c.test/", true, Some("Basic bWU6cHc=")),
+            ("http://b.test/", false, None),
+            ("http://a.test:8080/", false, None),
+            ("http://www.a.test/", false, None),
+        ] {
+            let headers = sent(&config, &seeds, to);
+            assert_eq!(headers.contains_key("x-a"), has_headers, "{to}");
+            assert_eq!(
+                headers.get("authorization").map(|value| value.to_str().unwrap()),
+                authorization,
+                "{to}"
+            );
+        }
+        config.requests.headers_everywhere = true;
+        assert!(sent(&config, &seeds, "http://d.test/").contains_key("x-a"));
+        assert!(!sent(&config, &seeds, "http://d.test/").contains_key("authorization"));
     }
 
     #[test]

@@ -113,7 +113,10 @@ async fn http_connect<S: AsyncRead + AsyncWrite + Unpin>(
         return Err(proxy_failure(proxy, "does not reply to CONNECT with HTTP"));
     };
     match status {
-        200..=299 => Ok(()),
+        200..=299 => {
+            proxy.set_accepted();
+            Ok(())
+        }
         407 => Err(credentials_rejected(proxy)),
         500.. => Err(unreachable_host(proxy, &name, format!("HTTP {status}"))),
         _ => Err(proxy_refusal(proxy, format!("refuses to connect to {}: HTTP {status}", excerpt(&name)))),

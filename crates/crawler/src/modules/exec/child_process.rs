@@ -1,6 +1,8 @@
 //! A running program and the pipe to its standard input. Only this file knows processes and pipes.
 
+use std::env;
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -8,6 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
 use rustix::process::{Pid, Signal, kill_process_group};
+
+/// What the names of the crawler's variables start with.
+const VARIABLES: &[u8] = b"CRAWLER_";
 
 /// The first pause between two checks of the pipe: about the time that a quick program needs for a page.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
@@ -44,9 +49,12 @@ pub(super) struct ChildProcess {
 
 impl ChildProcess {
     /// Starts a command under `sh`, in its own process group: Ctrl-C goes to the crawl only, which closes the program's
-    /// input.
+    /// input. The program does not get the variables of the crawler, which may contain passwords.
     pub(super) fn start(command: &str) -> io::Result<ChildProcess> {
         let mut sh = Command::new("sh");
+        for (name, _) in env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(VARIABLES)) {
+            sh.env_remove(name);
+        }
         let mut child = sh.args(["-c", command]).stdin(Stdio::piped()).process_group(0).spawn()?;
         let input = child.stdin.take();
         let program = ChildProcess { child, input, line_complete: true };
