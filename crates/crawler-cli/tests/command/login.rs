@@ -68,8 +68,12 @@ fn listed_seeds_get_headers_and_credentials_as_others_do() {
     let (web, directory) = (two_hosts(), tempfile::tempdir().unwrap());
     let list = directory.path().join("list.txt");
     fs::write(&list, web.url_of("a.test", "/")).unwrap();
-    let crawl = pipeline_with_robots("--seeds".into()).with_one(list.display().to_string());
-    let crawl = crawl.with("--header Accept:a/b --header X-Token:1 --header X-Token:2 --bearer-token t0ken");
+    let listed = || {
+        let crawl = Pipeline::bare("--seeds").with_one(list.display().to_string());
+        crawl.with("--resolve *=127.0.0.1 --allow-private --similarity 0")
+    };
+    let crawl =
+        listed().with("--header Accept:a/b --header X-Token:1 --header X-Token:2 --bearer-token t0ken");
     let ended = crawl.run().expect(0);
     assert_eq!(ended.outcomes()["page"], 4, "{}", ended.stdout);
     let (own, other) = (web.log().for_host("a.test"), web.log().for_host("b.test"));
@@ -80,8 +84,7 @@ fn listed_seeds_get_headers_and_credentials_as_others_do() {
     }
     assert!(has_none(&sent(other.iter(), "authorization")) && has_none(&sent(other.iter(), "x-token")));
 
-    let cookie = pipeline_with_robots("--seeds".into()).with_one(list.display().to_string());
-    let ended = cookie.with("--cookie a=b").run().expect(2);
+    let ended = listed().with("--cookie a=b").run().expect(2);
     assert!(ended.stderr.contains("--cookie cannot be used with --seeds: "), "{}", ended.stderr);
 }
 
