@@ -69,8 +69,35 @@ fn workers_have_the_scope_of_seed_lists_and_read_sitemaps() {
     assert_eq!(fixture.pages(), expected(&hosts));
     let why = fixture.run(&["why", &web.url_of("s4.test", "/5"), "--redis"]);
     assert!(why.contains("lastmod: 2026-11-05 00:00:00 UTC"), "{why}");
+    assert!(why.contains("discovered via: link on a sitemap"), "{why}");
     let why = fixture.run(&["why", &web.url_of("s4.test", "/sitemap.xml"), "--redis"]);
     assert!(why.contains("outcome: sitemap"), "{why}");
+    for role in roles {
+        role.signal(rustix::process::Signal::TERM);
+        role.wait();
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn running_workers_get_the_scope_of_the_first_list() {
+    let fixture = Fixture::new(1, 1);
+    let web = ["a.test", "b.test"].iter().fold(Web::builder(), |web, host| web.host(host, site(3))).start();
+    fs::write(fixture.directory.path().join("list.txt"), web.url_of("b.test", "/")).unwrap();
+    let mut command = fixture.crawler(&[
+        "crawl",
+        &web.url_of("a.test", "/"),
+        "--redis",
+        &fixture.redis_url,
+        "--workers",
+        "1",
+    ]);
+    command.args(fixture.options()).args(["--scope", "host"]);
+    Process::start(command).wait_for_success();
+    let roles = [&["frontier", "--stay"][..], &["worker", "--stay"]]
+        .map(|role| Process::start(fixture.crawler(role)));
+    fixture.run(&["submit", "--seeds", "list.txt"]);
+    fixture.wait_for_status("all pages", |status| is_over(status) && status["pages"] == 8);
     for role in roles {
         role.signal(rustix::process::Signal::TERM);
         role.wait();

@@ -26,6 +26,9 @@ const MAX_PATH: usize = 1_000;
 /// Stands for a page on the path to a seed whose URL is not stored, because its body is not, or not any more.
 const NOT_STORED: &str = "a URL that is not stored any more";
 
+/// Stands for a sitemap. Redis has the URLs of pages only.
+const SITEMAP: &str = "a sitemap whose URL is not stored";
+
 /// A distributed crawl, to be read.
 pub struct RedisStateReader {
     control: CrawlControl,
@@ -92,10 +95,18 @@ impl RedisStateReader {
             let get = Call::new("HGET", keys.of("pages")).arg(next.to_le_bytes().to_vec());
             let row: Option<Vec<u8>> = connection.one(get).await?;
             let url = row.and_then(|row| Some(PageRow::from_bytes(&row)?.url));
-            found_on.push(url.unwrap_or_else(|| NOT_STORED.to_owned()));
+            found_on.push(url.unwrap_or_else(|| not_stored(&page.status).to_owned()));
             next = page.from;
         }
         Ok(Some(UrlHistory { url, depth, found_on, by_redirect, lastmod, status }))
+    }
+}
+
+/// What stands for a URL that is known by its ID only.
+fn not_stored(status: &UrlStatus) -> &'static str {
+    match status {
+        UrlStatus::Completed { outcome, .. } if outcome.starts_with("sitemap") => SITEMAP,
+        _ => NOT_STORED,
     }
 }
 
