@@ -129,7 +129,23 @@ fn resumed_crawl_needs_the_list_no_more() {
         assert_eq!(urls(&objects_in(&lines)).len(), 61, "{}", ended.stderr);
         let other = crawl().with("--seeds /nowhere").run().expect(2);
         assert!(other.stderr.contains("seeds"), "{}", other.stderr);
+        let other = directory.resume("--seeds /nowhere").wait().expect(2);
+        assert!(other.stderr.contains("/nowhere") && other.stderr.contains("seeds"), "{}", other.stderr);
     }
+}
+
+#[test]
+fn list_that_cannot_be_read_leaves_no_state() {
+    let web = serve(site());
+    let directory = StateDir::new();
+    let (list, lines) = (directory.path("list"), directory.path("pages"));
+    fs::write(&list, web.url("/a")).unwrap();
+    let crawl =
+        |list: &Path| listed(list).with("--state").with_one(directory.state()).module("jsonl", &lines).run();
+    let ended = crawl(&directory.path("lits")).expect(2);
+    assert!(ended.stderr.contains("cannot read the seed list '"), "{}", ended.stderr);
+    crawl(&list).expect(0);
+    assert_eq!(paths(&web, &objects_in(&lines)), ["/a"]);
 }
 
 #[test]

@@ -257,6 +257,16 @@ fn large_sitemaps_end_at_the_limits_of_the_protocol() {
 }
 
 #[test]
+fn sitemaps_are_read_although_their_host_has_all_its_pages() {
+    let web = serve(site());
+    let directory = tempfile::tempdir().unwrap();
+    let (pages, summary, _) = crawl(&web, "--scope host --max-pages-per-host 1", directory.path());
+    assert_eq!(paths(&web, &pages), ["/"]);
+    let failed: Vec<&String> = summary["failed_sitemaps"].as_object().unwrap().keys().collect();
+    assert_eq!(failed, [&web.url("/list.txt")], "{summary}");
+}
+
+#[test]
 fn killed_crawl_resumes_with_its_sitemaps_and_why_names_them() {
     let pages = |map: usize| (0..15).map(|page| format!("/{map}/{page}")).collect::<Vec<_>>();
     let mut site =
