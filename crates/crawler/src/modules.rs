@@ -50,6 +50,7 @@ pub trait Module: Send + Sync {
     }
 
     /// Called when the crawl stops early: [`finish`](Module::finish) comes next, and should take seconds at most.
+    #[doc(hidden)]
     fn shutdown_requested(&self) {}
 
     /// Completes outstanding work. Called once, after the last page.

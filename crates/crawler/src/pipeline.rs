@@ -89,8 +89,6 @@ pub struct Crawler {
     pub(crate) scope: Scope,
     /// Sitemaps that the user names.
     pub(crate) sitemaps: Vec<Url>,
-    /// Whether the sitemaps that a robots.txt names are used, if the scope has bounds.
-    pub(crate) uses_robots_sitemaps: bool,
     pub(crate) max_depth: Option<u32>,
     pub(crate) max_time: Option<Duration>,
     pub(crate) follow_duplicates: bool,
@@ -203,7 +201,6 @@ impl Crawler {
             site_delay: None,
             scope: Scope::anywhere(),
             sitemaps: Vec::new(),
-            uses_robots_sitemaps: true,
             max_depth: None,
             max_time: None,
             follow_duplicates: false,
@@ -302,13 +299,6 @@ impl Crawler {
         })?;
         self.sitemaps.push(url);
         Ok(self)
-    }
-
-    /// Sets whether the sitemaps that the robots.txt of a host names are used; true by default. They are not used if the scope is
-    /// the whole web, or if robots.txt is not obeyed.
-    pub fn robots_sitemaps(mut self, used: bool) -> Crawler {
-        self.uses_robots_sitemaps = used;
-        self
     }
 
     /// Sets the maximum number of links between a seed and a page; unlimited by default.

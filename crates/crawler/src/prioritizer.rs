@@ -177,7 +177,6 @@ pub trait Prioritizer: Send + Sync {
         false
     }
 
-    #[doc(hidden)]
     /// Takes the domains whose priorities have changed. Their waiting URLs are prioritized again. The crawl
     /// calls this twice per second.
     fn take_revised_domains(&self) -> Vec<Domain> {

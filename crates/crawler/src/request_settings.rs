@@ -33,6 +33,9 @@ pub struct RequestSettings {
     /// product token of the User-Agent: `mybot` of `mybot/1.0 (+https://example.org/bot)`. The User-Agent must contain the
     /// name, so that site owners can find it in their logs.
     pub robots_token: Option<String>,
+    /// Whether the pipeline reads the sitemaps that the robots.txt of a host names; true by default. They are not read if the
+    /// scope is [`Scope::anywhere`](crate::Scope::anywhere), or if robots.txt is not obeyed.
+    pub robots_sitemaps: bool,
     /// Whether links and redirects may lead to private, loopback and other non-public addresses; false by default. The
     /// origins of the seeds may have addresses of the kind that they have at their first lookup.
     pub allow_private: bool,
@@ -62,6 +65,7 @@ impl Default for RequestSettings {
             connect_timeout: Duration::from_secs(5),
             obey_robots: true,
             robots_token: None,
+            robots_sitemaps: true,
             allow_private: false,
             dns_overrides: Vec::new(),
             cookies: None,

@@ -140,6 +140,7 @@ impl Stats {
     }
 
     /// Pages saved.
+    #[doc(hidden)]
     pub fn pages(&self) -> u64 {
         self.count(&Outcome::Page)
     }

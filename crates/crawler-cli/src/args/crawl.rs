@@ -265,9 +265,9 @@ impl CrawlOptions {
         let mut crawler = options
             .crawler_of(seeds.clone())
             .map_err(|error| error.to_string())?
-            .robots_sitemaps(!options.sources.no_sitemaps)
             .configure(|fetch| {
                 *fetch = FetchConfig { oversize, ..config };
+                fetch.requests.robots_sitemaps = !options.sources.no_sitemaps;
             })
             .politeness(options.politeness())
             .scope(options.scope(&seeds)?)

@@ -239,7 +239,7 @@ pub(crate) fn worker_context<R>(
         similarity: settings.similarity,
         follow_duplicates: crawler.follow_duplicates,
         uses_sitemaps: crawler.follows_links()
-            && crawler.uses_robots_sitemaps
+            && config.requests.robots_sitemaps
             && !crawler.scope.is_anywhere(),
         wants_source_links: crawler.prioritizer.wants_source_links(),
         // As many as the queue holds, but enough that leases waiting for their hosts do not keep others from being fetched.
