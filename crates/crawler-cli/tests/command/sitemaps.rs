@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -254,6 +255,30 @@ fn large_sitemaps_end_at_the_limits_of_the_protocol() {
     );
     assert_eq!((&summary["links"]["new"], &summary["pages"]), (&50_000.into(), &100.into()), "{summary}");
     assert_eq!(summary["requests"], web.hits());
+}
+
+#[test]
+fn slow_sitemaps_of_many_hosts_hold_up_no_pages() {
+    let slow = || Site::new().response("/sitemap.xml", xml(urlset(&[])).delay(Duration::from_millis(500)));
+    let next = |path: &str| path[1..].parse().map_or(1, |page: u32| page + 1);
+    let pages = Site::new().fallback(move |request| match next(&request.path) {
+        page @ 0..=10 => Response::page(linking_to(&[&format!("/{page}")])),
+        _ => Response::page("the last page"),
+    });
+    let hosts: Vec<String> = (0..12).map(|host| format!("m{host}.test")).collect();
+    let web = hosts.iter().fold(Web::builder().host("pages.test", pages.robots("")), |web, host| {
+        web.host(host, slow().robots(""))
+    });
+    let web = web.start();
+    let options = "--resolve *=127.0.0.1 --allow-private --scope host --delay 0 --workers 1 --concurrency 4 --similarity 0";
+    let crawl = Pipeline::bare(web.url_of("pages.test", "/")).with(options);
+    let named =
+        |crawl: Pipeline, host: &String| crawl.with("--sitemap").with_one(web.url_of(host, "/sitemap.xml"));
+    hosts.iter().fold(crawl, named).run().expect(0);
+    let log = web.log();
+    let paths = log.paths();
+    let last = |path: &str| paths.iter().rposition(|other| *other == path);
+    assert!(last("/10").is_some() && last("/10") < last("/sitemap.xml"), "{paths:?}");
 }
 
 #[test]
