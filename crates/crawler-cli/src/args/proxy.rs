@@ -8,12 +8,14 @@ use crawler::Proxies;
 /// The environment variable that sets `--proxy`. Other users can see the arguments of a process, but not this.
 pub const PROXY_VARIABLE: &str = "CRAWLER_PROXY";
 
+const PROXY_HELP: &str = "Send requests through this proxy: http://, https://, socks5:// or socks5h://[user:password@]host[:port] \
+                          [env: CRAWLER_PROXY, or http_proxy, https_proxy, all_proxy, no_proxy]";
+
 /// The options as parsed.
 #[derive(clap::Args, Debug, Clone, Default, PartialEq)]
 pub struct ProxyArgs {
-    /// Send requests through this proxy: http://, https://, socks5:// or socks5h://[user:password@]host[:port] [env:
-    /// CRAWLER_PROXY, or http_proxy, https_proxy, all_proxy, no_proxy]
-    #[arg(long, value_name = "URL", help_heading = "Network")]
+    /// The proxy, as given.
+    #[arg(long, value_name = "URL", help_heading = "Network", help = PROXY_HELP)]
     proxy: Option<String>,
     /// Connect directly, whatever the environment says
     #[arg(long, conflicts_with = "proxy", help_heading = "Network")]
