@@ -10,6 +10,7 @@ use crawler::internal::html::{self, BadLink};
 use crawler::internal::modules::timestamp::rfc3339;
 use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
+use crawler::internal::sitemap::{is_sitemap, shown_url};
 use crawler::internal::time_text::time_text;
 use crawler::{Error, Outcome, Scope};
 use url::Url;
@@ -194,8 +195,12 @@ fn discovery_path(history: &UrlHistory) -> Vec<String> {
         .found_on
         .iter()
         .enumerate()
-        .map(|(index, url)| match index {
-            0 if history.by_redirect => format!("  discovered via: redirect from {url}"),
+        .map(|(index, url)| match index.checked_sub(1).map(|before| &history.found_on[before]) {
+            _ if is_sitemap(url) => format!("  discovered via: sitemap {}", shown_url(url)),
+            Some(before) if is_sitemap(before) => {
+                format!("  discovered via: robots.txt, which was read for {url}")
+            }
+            None if history.by_redirect => format!("  discovered via: redirect from {url}"),
             _ => format!("  discovered via: link on {url}"),
         })
         .collect();

@@ -73,8 +73,8 @@ pub fn at_end(options: &CrawlOptions, report: &CrawlReport) -> Vec<String> {
         .then(|| "no URL has failed for a reason that may pass, so none is fetched again".to_owned());
     let temporary = Counts::of_ended(&report.snapshot).failed_temporarily;
     let retry = (temporary > 0 && report.end == CrawlEnd::Finished).then(|| {
-        let urls = counted(temporary, "URL");
-        format!("{urls} failed for a reason that may pass; to fetch them again: {resume} --retry-failed")
+        let (urls, them) = (counted(temporary, "URL"), if temporary == 1 { "it" } else { "them" });
+        format!("{urls} failed for a reason that may pass; to fetch {them} again: {resume} --retry-failed")
     });
     hint.into_iter().chain(nothing_retried).chain(retry).collect()
 }

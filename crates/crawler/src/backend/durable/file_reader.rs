@@ -131,7 +131,7 @@ impl FileReader {
         while visited.insert(from)
             && let Some((row, _)) = self.row(from)?
         {
-            path.push(shown_url(&row.url).to_owned());
+            path.push(row.url);
             from = row.from;
         }
         Ok(path)

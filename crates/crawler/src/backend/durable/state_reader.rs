@@ -45,7 +45,7 @@ pub struct UrlHistory {
     pub url: String,
     /// Number of links from the nearest seed.
     pub depth: Depth,
-    /// The pages on the path to a seed, starting with the one on which the URL was found.
+    /// The pages on the path to a seed, starting with the one on which the URL was found. A sitemap has the fragment of its task.
     pub found_on: Vec<String>,
     /// The URL was found as the target of a redirect, not of a link.
     pub by_redirect: bool,
