@@ -251,7 +251,7 @@ mod tests {
             ("redis://:secret@h o/", "is no host"),
             ("redis://:secret@h/one", "its database is 'one'"),
             ("redis://:secret@h/?db=1", "a query or a fragment"),
-            ("redis+sentinel://:secret@h/", "does not tell the name of the primary"),
+            ("redis+sentinel://:secret@h/", "it has no name of the primary"),
             ("redis+sentinel://:secret@h/a b", "'a b' is no name of a primary"),
             ("redis://me@h/", "a user name and no password"),
             ("redis://:%FF@h/", "not UTF-8"),
