@@ -431,7 +431,9 @@ fn whole_web_is_found_through_a_proxy_over_reused_connections() {
     assert_eq!(found, expected, "{}", ended.stdout);
     // This host does not exist. A proxy replies with an error, for robots.txt as well.
     assert!(
-        ended.stdout.contains("elsewhere.invalid/ (connection failed: HTTP 502 (through the proxy"),
+        ended
+            .stdout
+            .contains("Host unreachable: elsewhere.invalid (connection failed: HTTP 502 (through the proxy"),
         "{}",
         ended.stdout
     );

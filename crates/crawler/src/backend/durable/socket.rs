@@ -79,6 +79,11 @@ pub(super) fn ask(directory: &Path, inquiry: &Inquiry) -> Result<Answer, AskErro
     let Ok(stream) = UnixStream::connect(path) else { return Err(AskError::NoProcess) };
     let answered = exchange(&stream, inquiry);
     answered.map_err(|error| {
+        use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        // The process has ended since the connection was made.
+        if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) {
+            return AskError::NoProcess;
+        }
         let what = format!(
             "cannot read the state in '{}': the process that runs the crawl does not answer",
             directory.display()
