@@ -267,12 +267,14 @@ async fn timeout_without_waits<T>(
     }
 }
 
-/// The failure of a request that a proxy forwards, which may be that of the proxy or of the server.
+/// The failure of a request that a proxy forwards, which may be that of the proxy or of the server. So it may pass, even if
+/// the response is invalid.
 fn failure_through(proxy: &ProxyServer, failure: Outcome) -> Outcome {
     let named = |cause: String| format!("{cause} (through the proxy {proxy})");
     match failure {
-        Outcome::ConnectionFailed { cause } => Outcome::ConnectionFailed { cause: named(cause) },
-        Outcome::InvalidResponse { cause } => Outcome::InvalidResponse { cause: named(cause) },
+        Outcome::ConnectionFailed { cause } | Outcome::InvalidResponse { cause } => {
+            Outcome::ConnectionFailed { cause: named(cause) }
+        }
         failure => failure,
     }
 }
