@@ -160,7 +160,7 @@ pub(crate) trait Storage: Send + 'static {
     fn seen_len(&self) -> usize;
 
     /// Stores a page, or only its fingerprint if there is no body. A body of this size that is not given is stored by
-    /// somebody else.
+    /// the worker.
     fn store_page(
         &mut self,
         id: u64,

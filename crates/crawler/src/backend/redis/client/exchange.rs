@@ -121,7 +121,7 @@ impl Exchange {
         self.is_message_due
     }
 
-    /// Whether somebody waits for a reply.
+    /// Whether an operation waits for a reply.
     pub(super) fn is_waiting(&self) -> bool {
         self.pending.values().any(|pending| !pending.reply.is_closed())
     }
