@@ -2,6 +2,8 @@
 //!
 //! The built-in modules have names: see [`registry::parse`].
 
+#[allow(dead_code)]
+mod csv;
 pub mod edges;
 pub mod exec;
 pub mod jsonl;
@@ -10,6 +12,8 @@ pub mod output;
 pub mod page_pipeline;
 pub mod pages;
 pub mod registry;
+#[allow(dead_code)]
+mod spec;
 pub mod stdout;
 pub mod timestamp;
 pub mod words;

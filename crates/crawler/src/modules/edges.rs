@@ -1,8 +1,6 @@
 //! The link graph as CSV: a line `from,to` for each link of each page, duplicates included.
-//!
-//! Fields are quoted where RFC 4180 requires it. Lines end with a line feed only, which CSV readers, `cut` and `sort`
-//! accept.
 
+use super::csv::push_field;
 use super::{Output, OutputWrite};
 use crate::page::Page;
 
@@ -32,15 +30,6 @@ impl Output for Edges {
         }
         OutputWrite::Append(lines)
     }
-}
-
-fn push_field(line: &mut Vec<u8>, field: &str) {
-    if !field.bytes().any(|byte| matches!(byte, b',' | b'"' | b'\r' | b'\n')) {
-        return line.extend_from_slice(field.as_bytes());
-    }
-    line.push(b'"');
-    line.extend_from_slice(field.replace('"', "\"\"").as_bytes());
-    line.push(b'"');
 }
 
 #[cfg(test)]
