@@ -68,5 +68,7 @@ expose!(
     #[cfg(feature = "net")]
     time_text,
     #[cfg(feature = "net")]
+    url_record,
+    #[cfg(feature = "net")]
     worker,
 );

@@ -113,6 +113,8 @@ mod time_text;
 #[cfg(feature = "net")]
 mod url_list;
 #[cfg(feature = "net")]
+mod url_record;
+#[cfg(feature = "net")]
 mod worker;
 
 #[cfg(feature = "net")]

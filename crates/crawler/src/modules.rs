@@ -20,6 +20,7 @@ pub mod words;
 
 pub use self::output::{Output, OutputSpec, OutputWrite, Target};
 use crate::page::Page;
+use crate::url_record::UrlRecord;
 
 /// Processes each page of a crawl, at least once: a page may be processed again after a crash.
 ///
@@ -51,6 +52,25 @@ pub trait Module: Send + Sync {
     #[doc(hidden)]
     fn wants_pages(&self) -> bool {
         true
+    }
+
+    /// Whether it uses [`Page::found_on`] or [`Page::redirects`]. If neither a module nor an output does, they are not kept.
+    #[doc(hidden)]
+    fn wants_found_on(&self) -> bool {
+        true
+    }
+
+    /// Whether it gets the record of every URL.
+    #[doc(hidden)]
+    fn wants_urls(&self) -> bool {
+        false
+    }
+
+    /// Processes a completed URL, after its page if it is one. The record has no page. It may block, as
+    /// [`process_page`](Module::process_page) may.
+    #[doc(hidden)]
+    fn process_url(&self, _record: &UrlRecord) -> Result<(), String> {
+        Ok(())
     }
 
     /// Called when the crawl stops early: [`finish`](Module::finish) comes next, and should take seconds at most.
@@ -108,6 +128,10 @@ pub(crate) mod example {
             title: String::new(),
             robots: Default::default(),
             links: links.iter().collect(),
+            found_on: Some("http://a.test/".into()),
+            redirects: vec!["http://a.test/old".into()],
+            requested: UNIX_EPOCH + Duration::from_millis(1_793_858_827_900),
+            first_byte: UNIX_EPOCH + Duration::from_millis(1_793_858_828_000),
             fetched: UNIX_EPOCH + Duration::from_millis(1_793_858_828_009),
         }
     }

@@ -34,7 +34,16 @@ pub struct Page {
     pub robots: RobotsDirectives,
     /// The links of the page as normalized URLs, in document order, with repetitions.
     pub links: UrlList,
-    /// When it was fetched.
+    /// The URL of the page, sitemap or robots.txt on which it was found first; that of the first redirect, if redirects led to
+    /// it. `None` for a seed.
+    pub found_on: Option<String>,
+    /// The URLs that redirected to it, first to last.
+    pub redirects: Vec<String>,
+    /// When it was requested.
+    pub requested: SystemTime,
+    /// When its response began.
+    pub first_byte: SystemTime,
+    /// When it was fetched: its response was complete.
     pub fetched: SystemTime,
     /// When it was last modified, if a sitemap that was read before says so.
     pub lastmod: Option<SystemTime>,

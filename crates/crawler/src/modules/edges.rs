@@ -13,6 +13,10 @@ impl Output for Edges {
         "edges"
     }
 
+    fn wants_found_on(&self) -> bool {
+        false
+    }
+
     fn header(&self) -> &[u8] {
         b"from,to\n"
     }

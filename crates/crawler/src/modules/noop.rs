@@ -12,6 +12,10 @@ impl Module for Noop {
         "noop"
     }
 
+    fn wants_found_on(&self) -> bool {
+        false
+    }
+
     fn process_page(&self, _: &Page) -> Result<(), String> {
         Ok(())
     }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use crate::error::{StorageError, StorageErrorKind};
 use crate::page::Page;
+use crate::url_record::UrlRecord;
 
 /// Renders the bytes that a page adds to the output.
 ///
@@ -40,6 +41,25 @@ pub trait Output: Send + Sync {
     /// The bytes that the page adds: always [`OutputWrite::Append`] if the target is a file, always
     /// [`OutputWrite::File`] if it is a directory.
     fn render(&self, page: &Page) -> OutputWrite;
+
+    /// Whether it has rows for URLs that are no pages, too. Only for an output to a file.
+    #[doc(hidden)]
+    fn wants_urls(&self) -> bool {
+        false
+    }
+
+    /// The bytes that a URL adds when it is completed, after those of its [page](Output::render) if it is one. Called once for
+    /// each URL of the crawl, if the output wants URLs.
+    #[doc(hidden)]
+    fn render_url(&self, _record: &UrlRecord) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Whether it uses [`Page::found_on`] or [`Page::redirects`]. If neither a module nor an output does, they are not kept.
+    #[doc(hidden)]
+    fn wants_found_on(&self) -> bool {
+        true
+    }
 }
 
 /// What one page adds to an output.

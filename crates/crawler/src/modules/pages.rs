@@ -46,6 +46,10 @@ impl Output for Pages {
         "pages"
     }
 
+    fn wants_found_on(&self) -> bool {
+        false
+    }
+
     fn render(&self, page: &Page) -> OutputWrite {
         let head = head(page.url.as_str(), page.depth);
         OutputWrite::File([head.as_bytes(), &page.body].concat())

@@ -40,6 +40,10 @@ impl Module for WordCount {
         "words"
     }
 
+    fn wants_found_on(&self) -> bool {
+        false
+    }
+
     fn process_page(&self, page: &Page) -> Result<(), String> {
         // Count the page first, so that threads take the lock once per page and not once per word.
         let text = page.text();

@@ -63,6 +63,10 @@ impl ParsedPage {
             title,
             robots,
             links,
+            found_on: None,
+            redirects: Vec::new(),
+            requested: fetched,
+            first_byte: fetched,
             fetched,
             lastmod: None,
         };
