@@ -52,6 +52,7 @@ pub fn hint(message: &str) -> &'static str {
     let hints = [
         ("overwrite", " (--overwrite)"),
         ("keep them for merging", " ('crawler collect')"),
+        ("to make it later", " ('crawler collect')"),
         ("purge what is left", " ('crawler purge')"),
         ("start it, or give the name of another one", " ('crawler submit', --crawl)"),
         ("give a user name and password", " (or the variable CRAWLER_REDIS_PASSWORD)"),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crawler::internal::modules::output::finish::records_path;
 use crawler::internal::modules::output::parts;
 
 /// The arguments as parsed.
@@ -45,6 +46,7 @@ impl CollectArgs {
         let parts = match &self.of {
             None => self.parts,
             Some(of) => match parts::parts_of(of) {
+                found if found.is_empty() && records_path(of).is_file() => vec![records_path(of)],
                 found if found.is_empty() => {
                     let of = of.display();
                     return Err(format!(

@@ -1,13 +1,16 @@
 //! Merges the part files of the workers into one output: `crawler collect`.
 
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
+use crawler::StorageErrorKind;
+use crawler::internal::modules::output::finish::{Records, finish_file};
 use crawler::internal::modules::output::parts::{self, Destination, MergeError, MergeReport};
 
 use crate::args::{CollectJob, CollectOutput};
 use crate::commands::hint;
 use crate::format::{bytes, counted};
-use crate::printable::{is_printed, print_error, print_stdout};
+use crate::printable::{is_printed, print_error, print_stdout, printable};
 use crate::signals;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE};
 
@@ -15,6 +18,9 @@ use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE};
 pub async fn run(job: &CollectJob) -> u8 {
     let _size_limit = signals::survive_the_file_size_limit();
     match &job.output {
+        CollectOutput::Path(path) if let Some(records) = records_of_one_process(&job.parts) => {
+            finish(&records, path, job.overwrite)
+        }
         CollectOutput::Path(path) => match parts::merge(&job.parts, Destination::Path(path), job.overwrite) {
             Ok(report) if print_stdout(&format!("{}\n", describe(&report))) => 0,
             Ok(_) => EXIT_FAILED,
@@ -37,6 +43,38 @@ pub async fn run(job: &CollectJob) -> u8 {
                     }
                 }
                 Err(error) => fail(&error),
+            }
+        }
+    }
+}
+
+/// The records file of a crawl in one process, if that is what is to be collected.
+fn records_of_one_process(parts: &[PathBuf]) -> Option<Records> {
+    match parts {
+        [part] if !parts::has_index(part) => Records::open(part).ok().flatten(),
+        _ => None,
+    }
+}
+
+/// Makes an output from its records file, and returns the exit status.
+fn finish(records: &Records, output: &Path, overwrite: bool) -> u8 {
+    match finish_file(records, output, overwrite) {
+        Ok(())
+            if print_stdout(&format!(
+                "made {} from its records\n",
+                printable(&output.display().to_string())
+            )) =>
+        {
+            0
+        }
+        Ok(()) => EXIT_FAILED,
+        Err(error) => {
+            let message = format!("{error:#}");
+            print_error(&format!("{message}{}", hint(&message)));
+            match error.kind() {
+                StorageErrorKind::Io => EXIT_NOT_WRITTEN,
+                StorageErrorKind::Damaged => EXIT_FAILED,
+                _ => EXIT_USAGE,
             }
         }
     }

@@ -31,7 +31,7 @@ pub use self::summary::stop_reason;
 use self::summary_file::SummaryFile;
 use crate::args::{CrawlJob, CrawlOptions, ProgressForm, ResumeOptions, Verbosity};
 use crate::commands::cookie_file::CookieFile;
-use crate::commands::with_hint;
+use crate::commands::{hint, with_hint};
 use crate::open_files::{make_room, spare};
 use crate::printable::{print_error, print_stdout};
 use crate::summary::Counts;
@@ -240,7 +240,7 @@ pub fn conclude(
     let printed = print_summary(options, &summary::text(options, report));
     let mut not_written = false;
     if let Some(cause) = output_error(report) {
-        print_error(&format!("cannot write all pages: {cause}"));
+        print_error(&format!("cannot write all pages: {cause}{}", hint(&cause)));
         not_written = true;
     }
     if let Some(summary) = report.module_summaries.iter().find(|summary| summary.ends_with(GIVEN_UP)) {

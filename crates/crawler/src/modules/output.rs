@@ -1,12 +1,15 @@
 //! Output files that contain every page exactly once, also after a crash.
 
 pub mod files;
+pub mod finish;
+pub mod new_file;
 pub(super) mod numbered_dir;
 pub mod parts;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use self::finish::Finisher;
 use crate::error::{StorageError, StorageErrorKind};
 use crate::page::Page;
 use crate::url_record::UrlRecord;
@@ -24,7 +27,8 @@ use crate::url_record::UrlRecord;
 ///   `Output`, so it works for any format.
 ///
 /// The merge imposes one condition on the format: the file is the header followed by the pages' bytes, in any order of
-/// the pages. A format with a footer, or in which the bytes of one page depend on another page, cannot be an `Output`.
+/// the pages. A format with a footer, or in which the bytes of one page depend on another page, is made at the end of the crawl from
+/// such a file: see [`finish`].
 ///
 /// To make an output available as `--module NAME`, add it to [`registry::parse`](super::registry::parse) and
 /// [`registry::MODULES`](super::registry::MODULES).
@@ -32,6 +36,20 @@ pub trait Output: Send + Sync {
     /// The name used in messages and stored in the index of each part file. Two part files are merged only if their
     /// names are equal.
     fn name(&self) -> &str;
+
+    /// The name, and the options that determine the bytes, as in a specification without its path: `edges,distinct`. Pages are
+    /// appended only to a file of the same format.
+    #[doc(hidden)]
+    fn format(&self) -> String {
+        self.name().to_owned()
+    }
+
+    /// What makes the target at the end of the crawl, if the pages are only records of it. Then
+    /// [`render`](Output::render) returns [records](finish::push_record) to append.
+    #[doc(hidden)]
+    fn finisher(&self) -> Option<&dyn Finisher> {
+        None
+    }
 
     /// The bytes at the start of the file, before any page. Constant. Not used if the target is a directory.
     fn header(&self) -> &[u8] {
@@ -106,9 +124,16 @@ pub enum Target {
     Directory(PathBuf),
 }
 
+impl Target {
+    /// The path of the file or directory.
+    pub(crate) fn path(&self) -> &Path {
+        let (Target::File(path) | Target::Directory(path)) = self;
+        path
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Target::File(path) | Target::Directory(path)) = self;
-        path.display().fmt(f)
+        self.path().display().fmt(f)
     }
 }

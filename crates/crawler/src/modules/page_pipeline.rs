@@ -124,7 +124,7 @@ impl PagePipeline {
                 let cause = format!("{name} cannot write {url}: it {panic}");
                 self.output_failed(lock(&self.files), StorageError::new(StorageErrorKind::Internal, cause));
                 // A directory must have a file for every page, so write an empty one.
-                match spec.target {
+                match spec.written() {
                     Target::File(_) => OutputWrite::Append(Vec::new()),
                     Target::Directory(_) => OutputWrite::File(Vec::new()),
                 }
@@ -297,6 +297,27 @@ impl PagePipeline {
         (lock(&self.counts).clone(), summaries)
     }
 
+    /// Makes the outputs that are made at the end, from records that are flushed. Their records files are removed unless
+    /// `keep_records` is set. Does nothing if an output has failed: the records may be incomplete.
+    pub fn finish_outputs(&self, keep_records: bool) {
+        for spec in &self.outputs {
+            let files = lock(&self.files);
+            if files.failure.is_some() || files.parts.is_some() {
+                return;
+            }
+            let finished = catch_panic(|| spec.finish()).unwrap_or_else(|panic| {
+                let cause = format!("cannot make output '{}': it {panic}", spec.target);
+                Err(StorageError::new(StorageErrorKind::Internal, cause))
+            });
+            let removed = finished
+                .map_err(|error| not_made(spec, &error))
+                .and_then(|()| if keep_records { Ok(()) } else { spec.remove_records() });
+            if let Err(error) = removed {
+                self.output_failed(files, error);
+            }
+        }
+    }
+
     /// Why the outputs are incomplete, if they are.
     pub fn output_failure(&self) -> Option<StorageError> {
         lock(&self.files).failure.clone()
@@ -317,6 +338,12 @@ impl OrderedOutputs {
         }
         Ok(())
     }
+}
+
+/// The error for an output that was not made. The records file has all of its pages.
+fn not_made(spec: &OutputSpec, error: &StorageError) -> StorageError {
+    let message = format!("{error:#}; its pages are kept in '{}', to make it later", spec.written());
+    StorageError::new(error.kind(), message)
 }
 
 /// Rejects a state whose outputs do not end at its last page.

@@ -1,6 +1,7 @@
 //! The built-in modules by name: parses `--module NAME[=ARGS]`.
 
 use std::fmt;
+use std::path::Path;
 
 use super::edges::Edges;
 use super::exec::Exec;
@@ -83,6 +84,27 @@ pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
         _ => Err("there is no such module"),
     };
     module.map_err(|cause| format!("cannot use module '{name}': {cause}; modules are {}", list()))
+}
+
+/// The output of this [format](Output::format) with this target.
+pub(crate) fn output_of_format(format: &str, target: &Path) -> Option<OutputSpec> {
+    let (name, options) =
+        format.split_once(',').map_or((format, None), |(name, options)| (name, Some(options)));
+    // The path is only a placeholder, since it need not be UTF-8.
+    let spec = match options {
+        Some(options) => format!("{name}=target,{options}"),
+        None => format!("{name}=target"),
+    };
+    match parse(&spec) {
+        Ok(RegisteredModule::Output(spec)) => {
+            let target = match spec.target {
+                Target::File(_) => Target::File(target.to_owned()),
+                Target::Directory(_) => Target::Directory(target.to_owned()),
+            };
+            Some(OutputSpec { target, ..spec })
+        }
+        _ => None,
+    }
 }
 
 fn file_or_stdout(output: impl Output + 'static, path: &str) -> RegisteredModule {

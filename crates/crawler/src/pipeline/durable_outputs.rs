@@ -1,5 +1,6 @@
 //! Opens the outputs of a durable crawl: new ones, or those of its state, of which some may be added and removed now.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -60,8 +61,11 @@ impl Crawler {
         let (last_page, lengths) = state.outputs_written()?.unwrap_or_default();
         let written = WrittenOutputs { state, outputs: &recorded, last_page, lengths };
         let mut new_lengths = written.complete(&kept)?;
-        let removed_failure = match written.complete(&removed) {
-            Ok(_) => None,
+        let completed = written.complete(&removed).and_then(|_| {
+            removed.iter().try_for_each(|index| recorded[*index].finish()).map_err(Error::Output)
+        });
+        let removed_failure = match completed {
+            Ok(()) => None,
             Err(Error::Output(failure)) => Some(failure),
             Err(error) => return Err(error),
         };
@@ -81,8 +85,8 @@ fn check_formats(added: &[RecordedOutput], recorded: &[RecordedOutput]) -> Resul
                 "cannot resume: the output '{}' was written by {}, and would be written by {} now; its format cannot \
                  change, because it has pages; name another file",
                 output.path.display(),
-                known.name,
-                output.name
+                known.format,
+                output.format
             );
             return Err(Error::State(StorageError::new(StorageErrorKind::SettingsDiffer, message)));
         }
@@ -105,8 +109,8 @@ impl WrittenOutputs<'_> {
             return Ok(Vec::new());
         }
         let outputs: Vec<&RecordedOutput> = indexes.iter().map(|index| &self.outputs[*index]).collect();
-        let targets: Vec<(Target, &[u8])> =
-            outputs.iter().map(|output| (output.target(), &*output.header)).collect();
+        let targets: Vec<(Target, Cow<[u8]>)> =
+            outputs.iter().map(|output| (output.written(), (&*output.header).into())).collect();
         let lengths: Vec<u64> =
             indexes.iter().filter_map(|index| self.lengths.get(*index).copied()).collect();
         let start = Start::Resumed { committed: &lengths, last_id: self.last_page };

@@ -65,6 +65,7 @@ impl<R: Backend> LocalRun<'_, R> {
         // An error of the backend explains the errors that followed from it.
         let end = end?;
         written?;
+        self.pages.finish_outputs(self.state.is_some());
         let snapshot = block_on(self.snapshot(&crawler))??;
         let seeds = self.pages.seed_outcomes(&crawler.seeds, resumed == ResumeStatus::New);
         let output_failure = self.pages.output_failure();

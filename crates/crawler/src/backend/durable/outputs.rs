@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::records::writes_from_bytes;
 use super::{Batch, Tables, View};
 use crate::backend::BackendError;
-use crate::error::Error;
-use crate::modules::{OutputSpec, OutputWrite, Target};
+use crate::error::{Error, StorageError};
+use crate::modules::output::finish::records_path;
+use crate::modules::{OutputSpec, OutputWrite, Target, registry};
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;
@@ -19,12 +20,16 @@ const ROWS_PER_READ: usize = 1024;
 pub struct RecordedOutput {
     /// The name of the output.
     pub name: String,
+    /// Its format, the name with options.
+    pub format: String,
     /// Its file or directory, as an absolute path.
     #[serde(with = "path_bytes")]
     pub path: PathBuf,
     /// Whether it is a directory.
     pub is_directory: bool,
-    /// The bytes at the start of its file.
+    /// Whether it is made from a records file at the end.
+    pub has_records: bool,
+    /// The bytes at the start of the file that is written during the crawl.
     pub header: Vec<u8>,
     /// The first page that is in it: it was added to the crawl before that page.
     pub first_page: u64,
@@ -32,31 +37,44 @@ pub struct RecordedOutput {
 
 impl RecordedOutput {
     /// An output that is added to a crawl before a page.
-    pub fn new(OutputSpec { output, target }: &OutputSpec, first_page: u64) -> RecordedOutput {
-        let (Target::File(path) | Target::Directory(path)) = target;
+    pub fn new(spec: &OutputSpec, first_page: u64) -> RecordedOutput {
+        let OutputSpec { output, target } = spec;
         RecordedOutput {
             name: output.name().to_owned(),
-            path: std::path::absolute(path).unwrap_or_else(|_| path.clone()),
+            format: output.format(),
+            path: std::path::absolute(target.path()).unwrap_or_else(|_| target.path().to_owned()),
             is_directory: matches!(target, Target::Directory(_)),
-            header: output.header().to_vec(),
+            has_records: output.finisher().is_some(),
+            header: spec.header().into_owned(),
             first_page,
         }
     }
 
     /// Whether it has the same format and path.
     pub fn is_same(&self, other: &RecordedOutput) -> bool {
-        self.name == other.name && self.path == other.path && self.is_directory == other.is_directory
+        self.format == other.format && self.path == other.path && self.is_directory == other.is_directory
     }
 
-    /// Its file or directory.
-    pub fn target(&self) -> Target {
-        let path = self.path.clone();
-        if self.is_directory { Target::Directory(path) } else { Target::File(path) }
+    /// The file or directory that is written during the crawl.
+    pub fn written(&self) -> Target {
+        match (self.has_records, self.is_directory) {
+            (true, _) => Target::File(records_path(&self.path)),
+            (false, true) => Target::Directory(self.path.clone()),
+            (false, false) => Target::File(self.path.clone()),
+        }
+    }
+
+    /// Makes the output from its records file, if it has one and this program knows the format.
+    pub fn finish(&self) -> Result<(), StorageError> {
+        match registry::output_of_format(&self.format, &self.path) {
+            Some(spec) if self.has_records => spec.finish(),
+            _ => Ok(()),
+        }
     }
 
     /// What is recorded as the length of an output that has no page yet.
     pub fn length_without_pages(&self) -> u64 {
-        if self.is_directory { self.first_page - 1 } else { 0 }
+        if let Target::Directory(_) = self.written() { self.first_page - 1 } else { 0 }
     }
 }
 

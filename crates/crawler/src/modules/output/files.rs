@@ -14,11 +14,13 @@
 
 pub(super) mod append;
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use self::append::AppendFile;
+use super::new_file;
 use super::numbered_dir::{self, NumberedDir};
 use super::{OutputSpec, OutputWrite, Target};
 use crate::error::{StorageError, StorageErrorKind, unusable_directory};
@@ -77,13 +79,14 @@ impl SyncHandles {
 impl OutputFiles {
     /// Opens the files of the outputs. If one cannot be used, none is changed.
     pub fn open(specs: &[OutputSpec], start: Start) -> Result<OutputFiles, StorageError> {
-        let targets = specs.iter().map(|spec| (spec.target.clone(), spec.output.header()));
-        OutputFiles::open_targets(&targets.collect::<Vec<_>>(), start)
+        check_finished_targets(specs, start)?;
+        let targets: Vec<_> = specs.iter().map(|spec| (spec.written(), spec.header())).collect();
+        OutputFiles::open_targets(&targets, start)
     }
 
     /// Opens files and directories, each with the header of its output.
     pub(crate) fn open_targets(
-        targets: &[(Target, &[u8])],
+        targets: &[(Target, Cow<[u8]>)],
         start: Start,
     ) -> Result<OutputFiles, StorageError> {
         if let Start::Resumed { committed, .. } = start
@@ -268,6 +271,29 @@ impl OpenOutput {
             OpenOutput::Directory(..) => Ok(()),
         }
     }
+}
+
+/// Rejects targets of outputs that are made at the end, if they exist and may not be replaced, or if another output writes to them.
+/// The records files are checked when they are opened.
+fn check_finished_targets(specs: &[OutputSpec], start: Start) -> Result<(), StorageError> {
+    let may_replace = !matches!(start, Start::Fresh);
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for (index, spec) in specs.iter().enumerate() {
+        if spec.output.finisher().is_none() {
+            continue;
+        }
+        new_file::ensure_replaceable(&spec.target, may_replace)?;
+        let path = absolute(spec.target.path());
+        let others = specs.iter().enumerate().filter(|(other, _)| *other != index);
+        if others.map(|(_, other)| absolute(other.target.path())).any(|other| other == path) {
+            let message = format!(
+                "cannot write to output '{}': another module writes to it; name another one",
+                path.display()
+            );
+            return Err(StorageError::new(StorageErrorKind::InUse, message));
+        }
+    }
+    Ok(())
 }
 
 /// Creates a directory if it does not exist. Its parent is not created: a missing parent is more likely a typing error.

@@ -9,8 +9,8 @@
 //!   added.
 //!
 //! Worker 3's part of `pages.jsonl` is `pages.3.jsonl`, in the format of its module, with the index
-//! `pages.3.jsonl.index` next to it. Its part of a directory `pages` is the directory `pages.3`. [`merge`](merge()) merges the
-//! parts.
+//! `pages.3.jsonl.index` next to it. Its part of a directory `pages` is the directory `pages.3`. Its part of an output that is
+//! made at the end is a records file, `pages.3.parquet.records`. [`merge`](merge()) merges the parts.
 
 mod directory;
 mod file;
@@ -20,12 +20,14 @@ mod merge;
 use std::ffi::OsString;
 use std::path::Path;
 
+pub use self::index::has_index;
 pub use self::merge::{Destination, MergeError, MergeReport, merge, parts_of};
 
 use self::directory::DirectoryPart;
 use self::file::FilePart;
 use self::index::PartHeader;
 use super::files::{SyncHandle, SyncHandles};
+use super::finish::records_path;
 use super::{OutputSpec, OutputWrite, Target};
 use crate::error::{StorageError, StorageErrorKind};
 
@@ -74,13 +76,12 @@ impl Parts {
     ) -> Result<Parts, StorageError> {
         let mut parts = Vec::with_capacity(specs.len());
         for spec in specs {
-            parts.push(match part_of(&spec.target, worker)? {
+            parts.push(match written_part(spec, worker)? {
                 Target::File(path) => OpenPart::File(FilePart::open(&path)?),
                 Target::Directory(path) => OpenPart::Directory(DirectoryPart::open(&path)?),
             });
         }
-        let headers: Vec<PartHeader> =
-            specs.iter().map(|spec| PartHeader::new(crawl, &*spec.output)).collect();
+        let headers: Vec<PartHeader> = specs.iter().map(|spec| PartHeader::new(crawl, spec)).collect();
         // Check all parts before truncating or removing anything.
         let mut existing = Vec::with_capacity(specs.len());
         for (part, header) in parts.iter_mut().zip(&headers) {
@@ -91,7 +92,7 @@ impl Parts {
         }
         for (((part, existing), header), spec) in parts.iter_mut().zip(existing).zip(&headers).zip(specs) {
             match part {
-                OpenPart::File(part) => part.start(existing, header, spec.output.header())?,
+                OpenPart::File(part) => part.start(existing, header, &spec.header())?,
                 OpenPart::Directory(part) => part.start(existing, header)?,
             }
         }
@@ -106,8 +107,8 @@ impl Parts {
         overwrite: bool,
     ) -> Result<(), StorageError> {
         for spec in specs {
-            let header = PartHeader::new(crawl, &*spec.output);
-            match part_of(&spec.target, worker)? {
+            let header = PartHeader::new(crawl, spec);
+            match written_part(spec, worker)? {
                 Target::File(path) if path.exists() => {
                     FilePart::open(&path)?.check(&header, overwrite)?;
                 }
@@ -229,9 +230,18 @@ impl Parts {
     }
 }
 
+/// What a worker writes for an output: its part, or the records file of its part if the output is made at the end.
+fn written_part(spec: &OutputSpec, worker: u16) -> Result<Target, StorageError> {
+    let part = part_of(&spec.target, worker)?;
+    Ok(match spec.output.finisher() {
+        Some(_) => Target::File(records_path(part.path())),
+        None => part,
+    })
+}
+
 /// A worker's part of an output: `dir/pages.3.jsonl` of `dir/pages.jsonl`, `pages.3` of `pages`.
-pub fn part_of(target: &Target, worker: u16) -> Result<Target, StorageError> {
-    let (Target::File(path) | Target::Directory(path)) = target;
+fn part_of(target: &Target, worker: u16) -> Result<Target, StorageError> {
+    let path = target.path();
     let Some(file_name) = path.file_name() else {
         let message = format!(
             "cannot write part files of output '{}': the path has no file name; give a path that ends with a name",

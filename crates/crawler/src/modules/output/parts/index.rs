@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::CrawlIdentity;
-use crate::modules::Output;
+use crate::modules::OutputSpec;
 
 /// The format name in the header.
 const FORMAT: &str = "crawler-part-1";
@@ -27,7 +27,7 @@ pub(super) struct PartHeader {
     pub(super) crawl: String,
     /// The crawl's unique id.
     pub(super) id: String,
-    /// The name of the output.
+    /// The format of the output.
     pub(super) output: String,
     /// The length of the output's header, before the first page.
     #[serde(rename = "head")]
@@ -35,13 +35,13 @@ pub(super) struct PartHeader {
 }
 
 impl PartHeader {
-    pub(super) fn new(crawl: &CrawlIdentity, output: &dyn Output) -> PartHeader {
+    pub(super) fn new(crawl: &CrawlIdentity, spec: &OutputSpec) -> PartHeader {
         PartHeader {
             format: FORMAT.into(),
             crawl: crawl.name.clone(),
             id: crawl.id.clone(),
-            output: output.name().into(),
-            header_length: output.header().len() as u64,
+            output: spec.output.format(),
+            header_length: spec.header().len() as u64,
         }
     }
 
@@ -110,6 +110,11 @@ pub(super) fn index_path(part: &Path) -> PathBuf {
     let mut name = part.as_os_str().to_owned();
     name.push(".index");
     name.into()
+}
+
+/// Whether a file has an index, and so is a part.
+pub fn has_index(part: &Path) -> bool {
+    index_path(part).exists()
 }
 
 /// Reads an index up to its last complete line.

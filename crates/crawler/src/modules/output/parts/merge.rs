@@ -98,8 +98,7 @@ pub fn merge(
     };
     keep_latest_versions(&mut versions, &mut report);
     let header = source::output_header(&sources)?;
-    let mut sink = MergeSink::open(destination, source::are_directories(&sources), overwrite)?;
-    sink.header(&header).map_err(MergeError::NotWritten)?;
+    let sink = MergeSink::open(destination, &header, source::are_directories(&sources), overwrite)?;
     write(&sources, &versions, sink)?;
     Ok(report)
 }

@@ -1,67 +1,73 @@
-//! Writes the merged output: to a file that is replaced atomically, to a directory, or to a stream.
+//! Writes the merged output: to a file that is replaced atomically, to a directory, to a stream, or to a records file from which
+//! the output is made.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Destination, MergeError};
-use crate::error::StorageError;
-use crate::file_lock;
+use crate::error::{StorageError, StorageErrorKind};
 use crate::modules::output::files::{create_directory, write_error};
+use crate::modules::output::finish::{self, Records};
+use crate::modules::output::new_file::{NewFile, ensure_replaceable};
 use crate::modules::output::numbered_dir::NumberedDir;
+use crate::modules::{Target, registry};
 
 /// The open destination of a merge.
 pub(super) enum MergeSink<'w> {
     File(NewFile),
-    Directory { files: NumberedDir, last: u64 },
+    Directory {
+        files: NumberedDir,
+        last: u64,
+    },
     Stream(BufWriter<&'w mut dyn Write>),
-}
-
-/// A file that is renamed to its final name when it is complete.
-pub(super) struct NewFile {
-    path: PathBuf,
-    unfinished: PathBuf,
-    writer: BufWriter<File>,
-    /// The file was renamed. A file with the temporary name now belongs to another process.
-    finished: bool,
+    /// The merged records, which are temporary, and the target to make from them.
+    Records(NewFile, PathBuf),
 }
 
 impl<'w> MergeSink<'w> {
-    /// Opens the destination. Rejects one that is not empty, unless `overwrite` is set.
+    /// Opens the destination, and writes the header of the output to it. Rejects one that is not empty, unless `overwrite` is set.
     pub(super) fn open(
         destination: Destination<'w>,
+        header: &[u8],
         is_directory: bool,
         overwrite: bool,
     ) -> Result<MergeSink<'w>, MergeError> {
-        match destination {
-            Destination::Path(path) if is_directory => open_directory(path, overwrite),
-            Destination::Path(path) => NewFile::open(path, overwrite).map(MergeSink::File),
-            Destination::Stream(_) if is_directory => Err(MergeError::Refused(
-                "cannot print the output: the parts are directories; name a directory as output".into(),
-            )),
-            Destination::Stream(stream) => Ok(MergeSink::Stream(BufWriter::new(stream))),
+        let mut sink = match (destination, finish::format_in(header)) {
+            (Destination::Path(path), Some(format)) => open_records(path, format, overwrite)?,
+            (Destination::Stream(_), Some(format)) => {
+                let name = format.split(',').next().unwrap_or_default();
+                let refused = format!("cannot print the output: {name} needs a file; name a file as output");
+                return Err(MergeError::Refused(refused));
+            }
+            (Destination::Path(path), None) if is_directory => open_directory(path, overwrite)?,
+            (Destination::Path(path), None) => {
+                ensure_replaceable(&Target::File(path.to_owned()), overwrite).map_err(refused)?;
+                MergeSink::File(NewFile::create(path).map_err(refused)?)
+            }
+            (Destination::Stream(_), None) if is_directory => {
+                return Err(MergeError::Refused(
+                    "cannot print the output: the parts are directories; name a directory as output".into(),
+                ));
+            }
+            (Destination::Stream(stream), None) => MergeSink::Stream(BufWriter::new(stream)),
+        };
+        if !is_directory {
+            sink.page(header).map_err(MergeError::NotWritten)?;
         }
-    }
-
-    /// Writes the header, before any page.
-    pub(super) fn header(&mut self, header: &[u8]) -> io::Result<()> {
-        match self {
-            MergeSink::Directory { .. } => Ok(()),
-            MergeSink::File(_) | MergeSink::Stream(_) => self.page(header),
-        }
+        Ok(sink)
     }
 
     /// Writes the next page.
     pub(super) fn page(&mut self, page: &[u8]) -> io::Result<()> {
         match self {
-            MergeSink::File(file) => {
-                file.writer.write_all(page).map_err(|error| not_written(&file.path, error))
+            MergeSink::File(file) | MergeSink::Records(file, _) => {
+                file.write_all(page).map_err(|error| not_written(file.error(error)))
             }
             MergeSink::Directory { files, last } => {
                 let number = *last + 1;
                 files
                     .save(number, b"", page)
-                    .map_err(|error| not_written(&files.page_path(number), error))?;
+                    .map_err(|error| not_written(write_error(&files.page_path(number), error)))?;
                 *last = number;
                 Ok(())
             }
@@ -69,104 +75,54 @@ impl<'w> MergeSink<'w> {
         }
     }
 
-    /// Writes everything out. A file or directory is fsynced.
+    /// Writes everything out, and makes the output of records. A file or directory is fsynced.
     pub(super) fn finish(self) -> io::Result<()> {
         match self {
-            MergeSink::File(mut file) => file.finish().map_err(|error| not_written(&file.path, error)),
-            MergeSink::Directory { files, .. } => {
-                files.handle().and_then(|it| it.sync()).map_err(|error| not_written(files.path(), error))
-            }
+            MergeSink::File(file) => file.finish().map_err(not_written),
+            MergeSink::Directory { files, .. } => files
+                .handle()
+                .and_then(|it| it.sync())
+                .map_err(|error| not_written(write_error(files.path(), error))),
             MergeSink::Stream(mut stream) => stream.flush(),
+            MergeSink::Records(mut file, target) => {
+                let written = file.flush_unfinished().map(Path::to_owned);
+                let path = written.map_err(|error| not_written(file.error(error)))?;
+                let records = Records::open(&path)?.ok_or(io::ErrorKind::InvalidData)?;
+                finish::finish_file(&records, &target, true).map_err(not_written)
+            }
         }
     }
 }
 
-/// Adds the path to an error of a write.
-fn not_written(path: &Path, error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), write_error(path, error))
+/// Keeps the kind of the cause: a closed pipe is no error of the command.
+fn not_written(error: StorageError) -> io::Error {
+    use std::error::Error as _;
+    let cause = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    io::Error::new(cause.map_or(io::ErrorKind::Other, io::Error::kind), error)
+}
+
+fn refused(error: StorageError) -> MergeError {
+    MergeError::Refused(format!("{error:#}"))
 }
 
 fn open_directory<'w>(path: &Path, overwrite: bool) -> Result<MergeSink<'w>, MergeError> {
-    let unusable = |error: StorageError| MergeError::Refused(format!("{error:#}"));
-    create_directory(path).map_err(unusable)?;
-    let files = NumberedDir::open(path).map_err(unusable)?;
+    create_directory(path).map_err(refused)?;
+    let files = NumberedDir::open(path).map_err(refused)?;
     if !overwrite {
-        files.ensure_empty().map_err(unusable)?;
+        files.ensure_empty().map_err(refused)?;
     }
-    files.remove_after(0).map_err(unusable)?;
+    files.remove_after(0).map_err(refused)?;
     Ok(MergeSink::Directory { files, last: 0 })
 }
 
-impl NewFile {
-    fn open(path: &Path, overwrite: bool) -> Result<NewFile, MergeError> {
-        let unusable = |cause: &str, remedy: &str| {
-            MergeError::Refused(format!(
-                "cannot write to output file '{}': {cause}; {remedy}",
-                path.display()
-            ))
-        };
-        match fs::metadata(path) {
-            Ok(metadata) if !metadata.is_file() => {
-                let cause = "it is not a regular file ('-' is standard output)";
-                return Err(unusable(cause, "name a file you may write to"));
-            }
-            Ok(metadata) if metadata.len() > 0 && !overwrite => {
-                let cause = format!("it already has {} bytes", metadata.len());
-                return Err(unusable(&cause, "name another file, or overwrite it"));
-            }
-            _ => {}
-        }
-        let Some(name) = path.file_name() else {
-            return Err(unusable("the path has no file name", "name a file you may write to"));
-        };
-        let mut unfinished = std::ffi::OsString::from(".");
-        unfinished.push(name);
-        unfinished.push(".unfinished");
-        let unfinished = path.with_file_name(unfinished);
-        match create(&unfinished) {
-            Ok(file) => Ok(NewFile {
-                path: path.to_owned(),
-                unfinished,
-                writer: BufWriter::new(file),
-                finished: false,
-            }),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::AlreadyExists) => {
-                Err(unusable("another process is writing to it", "wait until it exits, or name another file"))
-            }
-            Err(error) => Err(unusable(&error.to_string(), "name a file you may write to")),
-        }
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.writer.flush()?;
-        self.writer.get_ref().sync_all()?;
-        fs::rename(&self.unfinished, &self.path)?;
-        self.finished = true;
-        Ok(())
-    }
-}
-
-/// Creates and locks the temporary file, removing one that an earlier process left.
-fn create(path: &Path) -> io::Result<File> {
-    // Open only a regular file: anything else may be a link to a file elsewhere, or a pipe without a reader.
-    if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
-        && !file_lock::lock(&File::open(path)?)
-    {
-        return Err(ErrorKind::WouldBlock.into());
-    }
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let file = File::create_new(path)?;
-    if file_lock::lock(&file) { Ok(file) } else { Err(ErrorKind::WouldBlock.into()) }
-}
-
-/// An unfinished merge leaves no file behind.
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        if !self.finished {
-            let _ = fs::remove_file(&self.unfinished);
-        }
-    }
+fn open_records<'w>(path: &Path, format: &str, overwrite: bool) -> Result<MergeSink<'w>, MergeError> {
+    let Some(spec) = registry::output_of_format(format, path) else {
+        let message = format!(
+            "cannot merge: this program has no output '{format}'; use the program that wrote the parts"
+        );
+        return Err(refused(StorageError::new(StorageErrorKind::Unsupported, message)));
+    };
+    ensure_replaceable(&spec.target, overwrite).map_err(refused)?;
+    let records = NewFile::create(&finish::records_path(path)).map_err(refused)?;
+    Ok(MergeSink::Records(records, path.to_owned()))
 }

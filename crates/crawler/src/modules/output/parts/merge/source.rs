@@ -8,6 +8,7 @@ use super::super::directory::{self, VersionId};
 use super::super::index::{self, IndexReader, PartHeader};
 use super::super::split;
 use super::{MergeError, PageVersion};
+use crate::modules::output::finish::RECORDS_SUFFIX;
 
 /// How many parts an error message lists at most.
 const MAX_LISTED_PARTS: usize = 8;
@@ -231,10 +232,17 @@ pub fn parts_of(output: &Path) -> Vec<PathBuf> {
     for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
         let path = output.with_file_name(&name);
         let suffix = extension.as_ref().map_or_else(String::new, |it| format!(".{}", it.to_string_lossy()));
-        let of_file = worker_in(&name, &stem.to_string_lossy(), &suffix)
-            .filter(|_| index::index_path(&path).is_file() && path.is_file());
-        let of_directory = worker_in(&name, file_name, "").filter(|_| directory::is_part(&path));
-        parts.extend(of_file.or(of_directory).map(|worker| (worker, path)));
+        let of_file = |name: &str| worker_in(name, &stem.to_string_lossy(), &suffix);
+        let of_directory = |name: &str| worker_in(name, file_name, "");
+        let of_records = |name: &str| of_file(name).or_else(|| of_directory(name));
+        let is_file = || index::index_path(&path).is_file() && path.is_file();
+        let worker = match name.strip_suffix(RECORDS_SUFFIX).and_then(of_records) {
+            Some(worker) => Some(worker).filter(|_| is_file()),
+            None => of_file(&name)
+                .filter(|_| is_file())
+                .or_else(|| of_directory(&name).filter(|_| directory::is_part(&path))),
+        };
+        parts.extend(worker.map(|worker| (worker, path)));
     }
     parts.sort();
     parts.into_iter().map(|(_, path)| path).collect()

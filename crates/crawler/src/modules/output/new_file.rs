@@ -1,0 +1,153 @@
+//! A file that appears under its name when it is complete, and replaces an earlier one at once.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use super::Target;
+use super::files::write_error;
+use crate::error::{StorageError, StorageErrorKind, unusable_directory};
+use crate::file_lock;
+
+/// What to do about a path that cannot be written to.
+const REMEDY: &str = "name a file you may write to";
+
+/// A file with a temporary name, `.NAME.unfinished`, which is renamed when it is complete. A drop removes an incomplete one.
+#[derive(Debug)]
+pub struct NewFile {
+    path: PathBuf,
+    unfinished: PathBuf,
+    writer: BufWriter<File>,
+    /// The file was renamed. A file with the temporary name now belongs to another process.
+    finished: bool,
+}
+
+impl NewFile {
+    /// Creates and locks the file with the temporary name.
+    pub fn create(path: &Path) -> Result<NewFile, StorageError> {
+        let Some(name) = path.file_name() else {
+            return Err(unusable(path, "the path has no file name"));
+        };
+        let mut unfinished = OsString::from(".");
+        unfinished.push(name);
+        unfinished.push(".unfinished");
+        let unfinished = path.with_file_name(unfinished);
+        match create(&unfinished) {
+            Ok(file) => Ok(NewFile {
+                path: path.to_owned(),
+                unfinished,
+                writer: BufWriter::new(file),
+                finished: false,
+            }),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::AlreadyExists) => {
+                let message = format!(
+                    "cannot write to output file '{}': another process is writing to it; wait until it exits, or name \
+                     another file",
+                    path.display()
+                );
+                Err(StorageError::new(StorageErrorKind::InUse, message))
+            }
+            Err(error) => {
+                let what = format!("cannot write to output file '{}'", path.display());
+                Err(StorageError::with_source(StorageErrorKind::Unusable, what, error, REMEDY))
+            }
+        }
+    }
+
+    /// Writes everything out, fsyncs it and renames the file.
+    pub fn finish(mut self) -> Result<(), StorageError> {
+        let finish = |file: &mut NewFile| {
+            file.writer.flush()?;
+            file.writer.get_ref().sync_all()?;
+            fs::rename(&file.unfinished, &file.path)
+        };
+        finish(&mut self).map_err(|error| self.error(error))?;
+        self.finished = true;
+        Ok(())
+    }
+
+    /// Hands everything written to the operating system, and returns the temporary name.
+    pub(super) fn flush_unfinished(&mut self) -> io::Result<&Path> {
+        self.writer.flush()?;
+        Ok(&self.unfinished)
+    }
+
+    /// The error for a write that failed.
+    pub fn error(&self, error: io::Error) -> StorageError {
+        write_error(&self.path, error)
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.finished {
+            let _ = fs::remove_file(&self.unfinished);
+        }
+    }
+}
+
+/// Rejects a target that a file or directory made later could not or must not replace: one of another kind, and one with content,
+/// unless it may be overwritten.
+pub fn ensure_replaceable(target: &Target, overwrite: bool) -> Result<(), StorageError> {
+    let path = target.path();
+    let occupied = |cause: String| {
+        let message = format!(
+            "cannot write to output '{}': {cause}; name another one, or overwrite it",
+            path.display()
+        );
+        Err(StorageError::new(StorageErrorKind::AlreadyExists, message))
+    };
+    match (target, fs::metadata(path)) {
+        (_, Err(_)) => Ok(()),
+        (Target::File(_), Ok(found)) if !found.is_file() => {
+            Err(unusable(path, "it is not a regular file ('-' is standard output)"))
+        }
+        (Target::File(_), Ok(found)) if found.len() > 0 && !overwrite => {
+            occupied(format!("it already has {} bytes", found.len()))
+        }
+        (Target::Directory(_), Ok(found)) if !found.is_dir() => {
+            Err(unusable_directory(path, ErrorKind::NotADirectory.into()))
+        }
+        (Target::Directory(_), Ok(_)) if !overwrite => {
+            let mut entries = fs::read_dir(path).map_err(|error| unusable_directory(path, error))?;
+            if entries.next().is_some() { occupied("it is not empty".into()) } else { Ok(()) }
+        }
+        _ => Ok(()),
+    }
+}
+
+fn unusable(path: &Path, cause: &str) -> StorageError {
+    let message = format!("cannot write to output file '{}': {cause}; {REMEDY}", path.display());
+    StorageError::new(StorageErrorKind::Unusable, message)
+}
+
+/// Creates and locks the temporary file, removing one that an earlier process left.
+fn create(path: &Path) -> io::Result<File> {
+    // Open only a regular file: anything else may be a link to a file elsewhere, or a pipe without a reader.
+    if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
+        && !file_lock::lock(&File::open(path)?)
+    {
+        return Err(ErrorKind::WouldBlock.into());
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = File::create_new(path)?;
+    if file_lock::lock(&file) { Ok(file) } else { Err(ErrorKind::WouldBlock.into()) }
+}
