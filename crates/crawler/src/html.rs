@@ -17,6 +17,7 @@ use url_resolver::UrlResolver;
 mod attributes;
 pub mod charset;
 mod foreign;
+pub mod head;
 mod link_text;
 pub mod normal_form;
 mod raw_text;

@@ -6,6 +6,7 @@
 mod csv;
 pub mod edges;
 pub mod exec;
+mod fields;
 pub mod jsonl;
 pub mod noop;
 pub mod output;
@@ -15,6 +16,7 @@ pub mod registry;
 #[allow(dead_code)]
 mod spec;
 pub mod stdout;
+pub mod table;
 pub mod timestamp;
 pub mod words;
 

@@ -429,9 +429,10 @@ impl CrawlOptions {
     /// Makes paths absolute, because the crawl may be resumed from another directory.
     fn with_absolute_paths(mut self) -> Result<CrawlOptions, String> {
         for module in &mut self.module {
-            let name = module.split('=').next().unwrap_or_default().to_owned();
             if let Some(path) = output_path(module) {
-                *module = format!("{name}={}", absolute("--module", &path)?.display());
+                let given = path.display().to_string();
+                let absolute = absolute("--module", &path)?.display().to_string();
+                *module = module.replacen(&format!("={given}"), &format!("={absolute}"), 1);
             }
         }
         for (option, path) in [
@@ -487,7 +488,8 @@ pub fn output_path(module: &str) -> Option<PathBuf> {
 
 /// Whether a module writes pages to standard output.
 fn writes_to_stdout(module: &str) -> bool {
-    matches!(module.split_once('='), Some(("jsonl" | "edges", "-")))
+    let name = module.split('=').next().unwrap_or_default();
+    registry::PRINTING.contains(&name) && matches!(registry::parse(module), Ok(RegisteredModule::Module(_)))
 }
 
 /// The absolute form of a path given as `option`.
@@ -554,11 +556,15 @@ mod tests {
 
     #[test]
     fn paths_become_absolute_and_passwords_are_not_serialized() {
-        let options =
-            parse("http://me:secret@a.test/ --module jsonl=a=b --module pages=d --summary s --ca-file c");
+        let options = parse(
+            "http://me:secret@a.test/ --module jsonl=a=b,fields=url,title --module pages=d --summary s --ca-file c",
+        );
         let here = std::env::current_dir().unwrap();
         let in_here = |name: &str| here.join(name).display().to_string();
-        assert_eq!(options.module, [format!("jsonl={}", in_here("a=b")), format!("pages={}", in_here("d"))]);
+        assert_eq!(
+            options.module,
+            [format!("jsonl={},fields=url,title", in_here("a=b")), format!("pages={}", in_here("d"))]
+        );
         assert_eq!(
             (options.summary.clone(), options.fetch.ca_file.clone()),
             (Some(here.join("s")), Some(here.join("c")))

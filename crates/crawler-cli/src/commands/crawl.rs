@@ -16,6 +16,7 @@ use std::sync::Arc;
 use crawler::internal::backend::durable::StateReader;
 use crawler::internal::config::FetchConfig;
 use crawler::internal::modules::exec::GIVEN_UP;
+use crawler::internal::modules::registry;
 use crawler::internal::modules::stdout::STDOUT_CLOSED;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus, SILENT_PER_REQUEST};
@@ -310,7 +311,7 @@ fn output_error(report: &CrawlReport) -> Option<String> {
     // These modules fail only if they print, and a closed pipe (`| head`) is no error.
     let is_pipe_closed = report.module_summaries.iter().any(|summary| summary.contains(STDOUT_CLOSED));
     let is_print_failed =
-        ["jsonl", "edges"].iter().any(|name| failures.contains_key(*name)) && !is_pipe_closed;
+        registry::PRINTING.iter().any(|name| failures.contains_key(*name)) && !is_pipe_closed;
     let is_incomplete = is_print_failed || failures.contains_key("output");
     let last_failure = || report.module_failures.last_failure.clone().filter(|_| is_incomplete);
     report.output_failure.as_ref().map(|failure| format!("{failure:#}")).or_else(last_failure)

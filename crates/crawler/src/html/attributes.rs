@@ -17,7 +17,10 @@ impl Name {
     pub(super) const DESC: Name = Name::new(b"desc");
     pub(super) const FONT: Name = Name::new(b"font");
     pub(super) const FRAME: Name = Name::new(b"frame");
+    pub(super) const HEAD: Name = Name::new(b"head");
+    pub(super) const HTML: Name = Name::new(b"html");
     pub(super) const IFRAME: Name = Name::new(b"iframe");
+    pub(super) const LINK: Name = Name::new(b"link");
     pub(super) const MATH: Name = Name::new(b"math");
     pub(super) const META: Name = Name::new(b"meta");
     pub(super) const MGLYPH: Name = Name::new(b"mglyph");
@@ -28,7 +31,9 @@ impl Name {
     pub(super) const MTEXT: Name = Name::new(b"mtext");
     pub(super) const NOEMBED: Name = Name::new(b"noembed");
     pub(super) const NOFRAMES: Name = Name::new(b"noframes");
+    pub(super) const NOSCRIPT: Name = Name::new(b"noscript");
     pub(super) const P: Name = Name::new(b"p");
+    pub(super) const PRE: Name = Name::new(b"pre");
     pub(super) const SCRIPT: Name = Name::new(b"script");
     pub(super) const STYLE: Name = Name::new(b"style");
     pub(super) const SVG: Name = Name::new(b"svg");
@@ -44,10 +49,13 @@ impl Name {
 
     const CHARSET: Name = Name::new(b"charset");
     const CONTENT: Name = Name::new(b"content");
-    const HREF: Name = Name::new(b"href");
+    pub(super) const HIDDEN: Name = Name::new(b"hidden");
+    pub(super) const HREF: Name = Name::new(b"href");
+    pub(super) const LANG: Name = Name::new(b"lang");
     const NAME: Name = Name::new(b"name");
-    const REL: Name = Name::new(b"rel");
+    pub(super) const REL: Name = Name::new(b"rel");
     const SRC: Name = Name::new(b"src");
+    pub(super) const XML_LANG: Name = Name::new(b"xml:lang");
 
     pub(super) const fn new(name: &[u8]) -> Name {
         let mut packed = 0;
@@ -61,6 +69,17 @@ impl Name {
             packed = (packed << 8) | (name[at] | 0x20) as u64;
         }
         Name(packed)
+    }
+
+    /// Several names.
+    pub(super) const fn all<const N: usize>(names: [&[u8]; N]) -> [Name; N] {
+        let mut all = [Name::LONG; N];
+        let mut index = 0;
+        while index < N {
+            all[index] = Name::new(names[index]);
+            index += 1;
+        }
+        all
     }
 
     /// The length in bytes. The name must not be `LONG`.
@@ -92,6 +111,25 @@ pub struct Attributes<'p> {
     pub name: Option<&'p [u8]>,
     /// `rel`
     pub rel: Option<&'p [u8]>,
+}
+
+/// The attributes of a start tag that is complete, parsed when they are asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct TagAttributes<'p> {
+    page: &'p [u8],
+    /// The end of the tag's name.
+    at: usize,
+}
+
+impl<'p> TagAttributes<'p> {
+    pub(super) fn new(page: &'p [u8], at: usize) -> TagAttributes<'p> {
+        TagAttributes { page, at }
+    }
+
+    /// The undecoded value of the first attribute of this name.
+    pub(super) fn value(&self, name: Name) -> Option<&'p [u8]> {
+        value(self.page, self.at, name)
+    }
 }
 
 /// The end of a tag.

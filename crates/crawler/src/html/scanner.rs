@@ -5,7 +5,7 @@
 
 use memchr::{memchr, memmem};
 
-use super::attributes::{self, Attributes, Name};
+use super::attributes::{self, Attributes, Name, TagAttributes};
 use super::foreign::{ForeignElements, Tag};
 use super::raw_text;
 
@@ -24,9 +24,46 @@ pub enum Element {
     Meta,
 }
 
+/// A tag as it is in the page, undecoded.
+#[derive(Debug, Clone, Copy)]
+pub enum Markup<'p> {
+    /// A start tag.
+    Start {
+        /// The name, as spelled in the page.
+        name: &'p [u8],
+        /// The attributes.
+        attributes: TagAttributes<'p>,
+        /// Whether the tag ends the element, as `<path/>` does in SVG and MathML.
+        is_empty: bool,
+    },
+    /// An element whose content is no markup, such as `script`, up to its end tag.
+    Raw {
+        /// The name, as spelled in the page.
+        name: &'p [u8],
+        /// The attributes.
+        attributes: TagAttributes<'p>,
+        /// The content.
+        content: &'p [u8],
+    },
+    /// An end tag, with its name as spelled in the page.
+    End(&'p [u8]),
+}
+
 /// Receives elements and text in document order, undecoded: bytes in the page's encoding, with character references.
 /// The content of a `template` is skipped.
 pub trait Sink<'p> {
+    /// Whether [`markup`](Sink::markup) is called. It takes no time otherwise.
+    const WANTS_MARKUP: bool = false;
+
+    /// Any tag but those of a `template`, after the calls of the other methods for it.
+    fn markup(&mut self, _markup: Markup<'p>) {}
+
+    /// Whether the rest of the page is of no interest.
+    #[inline]
+    fn is_done(&self) -> bool {
+        false
+    }
+
     /// A start tag.
     fn element(&mut self, element: Element, attributes: &Attributes<'p>);
 
@@ -46,7 +83,9 @@ pub fn scan<'p>(page: &'p [u8], sink: &mut impl Sink<'p>) {
     let mut scanner =
         Scanner { page, sink, foreign: ForeignElements::default(), templates: 0, hides_text: false };
     let mut at = 0;
-    while let Some(next) = scanner.step::<false>(at) {
+    while let Some(next) = scanner.step::<false>(at)
+        && !scanner.sink.is_done()
+    {
         at = next;
     }
 }
@@ -106,11 +145,11 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
     #[inline(always)]
     fn html_start_tag(&mut self, name: Name, start: usize, at: usize) -> Option<usize> {
         match name {
-            Name::A => self.element(Element::Anchor, at).map(|end| end.at),
-            Name::AREA => self.element(Element::Area, at).map(|end| end.at),
-            Name::BASE => self.element(Element::Base, at).map(|end| end.at),
-            Name::FRAME => self.element(Element::Frame, at).map(|end| end.at),
-            Name::META => self.element(Element::Meta, at).map(|end| end.at),
+            Name::A => self.linking_tag(Element::Anchor, start, at),
+            Name::AREA => self.linking_tag(Element::Area, start, at),
+            Name::BASE => self.linking_tag(Element::Base, start, at),
+            Name::FRAME => self.linking_tag(Element::Frame, start, at),
+            Name::META => self.linking_tag(Element::Meta, start, at),
             Name::SVG | Name::MATH => self.foreign_root(name, start, at),
             Name::TEMPLATE => {
                 let end = attributes::skip(self.page, at)?;
@@ -119,12 +158,16 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
                 Some(end.at)
             }
             Name::IFRAME | Name::NOEMBED | Name::NOFRAMES | Name::SCRIPT | Name::STYLE => {
-                self.raw_element(name, at)
+                self.raw_element(name, start, at)
             }
-            Name::TEXTAREA | Name::TITLE | Name::XMP => self.raw_element(name, at),
+            Name::TEXTAREA | Name::TITLE | Name::XMP => self.raw_element(name, start, at),
             // Everything after it is text.
             Name::LONG if self.page[start..at].eq_ignore_ascii_case(b"plaintext") => None,
-            _ => attributes::skip(self.page, at).map(|end| end.at),
+            _ => {
+                let end = attributes::skip(self.page, at)?;
+                self.start_markup(start, at, false);
+                Some(end.at)
+            }
         }
     }
 
@@ -132,6 +175,7 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
     #[inline(never)]
     fn foreign_root(&mut self, name: Name, start: usize, at: usize) -> Option<usize> {
         let end = attributes::skip(self.page, at)?;
+        self.start_markup(start, at, end.self_closing);
         let (mut at, tag) = (end.at, self.tag(start, at));
         if end.self_closing {
             return Some(at);
@@ -157,6 +201,7 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
                 Name::A => self.element(Element::Anchor, at)?,
                 _ => attributes::skip(self.page, at)?,
             };
+            self.start_markup(start, at, end.self_closing);
             if !end.self_closing {
                 self.foreign.open_foreign(name, &tag);
             }
@@ -174,6 +219,14 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
         self.hides_text = self.templates > 0 || self.foreign.hides_text();
     }
 
+    /// Passes an element to the sink, as an element and as markup; its name is from `start` to `at`.
+    #[inline]
+    fn linking_tag(&mut self, element: Element, start: usize, at: usize) -> Option<usize> {
+        let end = self.element(element, at)?;
+        self.start_markup(start, at, false);
+        Some(end.at)
+    }
+
     /// Passes an element to the sink; its attributes start at `at`.
     #[inline]
     fn element(&mut self, element: Element, at: usize) -> Option<attributes::TagEnd> {
@@ -184,9 +237,18 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
         Some(end)
     }
 
+    /// Passes a start tag to a sink that wants markup; its name is from `start` to `at`.
+    #[inline(always)]
+    fn start_markup(&mut self, start: usize, at: usize, is_empty: bool) {
+        if S::WANTS_MARKUP && self.templates == 0 {
+            let (name, attributes) = (&self.page[start..at], TagAttributes::new(self.page, at));
+            self.sink.markup(Markup::Start { name, attributes, is_empty });
+        }
+    }
+
     /// Skips an element with raw text content, including its end tag.
     #[inline(never)]
-    fn raw_element(&mut self, name: Name, at: usize) -> Option<usize> {
+    fn raw_element(&mut self, name: Name, start: usize, at: usize) -> Option<usize> {
         let end = match name {
             Name::IFRAME => self.element(Element::Frame, at)?,
             _ => attributes::skip(self.page, at)?,
@@ -194,6 +256,11 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
         let closing = raw_text::closing_tag(self.page, end.at, name);
         if name == Name::TITLE && self.templates == 0 {
             self.sink.title(&self.page[end.at..closing.unwrap_or(self.page.len())]);
+        }
+        if S::WANTS_MARKUP && self.templates == 0 {
+            let (name, attributes) = (&self.page[start..at], TagAttributes::new(self.page, at));
+            let content = &self.page[end.at..closing.unwrap_or(self.page.len())];
+            self.sink.markup(Markup::Raw { name, attributes, content });
         }
         attributes::skip(self.page, closing? + "</".len() + name.len()).map(|end| end.at)
     }
@@ -211,6 +278,9 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
                 }
                 if IN_FOREIGN || name == Name::TEMPLATE {
                     self.end_tag_in_tree(name, &self.page[start..at]);
+                }
+                if S::WANTS_MARKUP && self.templates == 0 {
+                    self.sink.markup(Markup::End(&self.page[start..at]));
                 }
                 Some(end.at)
             }

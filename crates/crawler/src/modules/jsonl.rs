@@ -1,21 +1,26 @@
-//! Pages as JSON lines: one object per page, with its keys in a fixed order. Only this file knows the keys.
+//! Pages as JSON lines: one object per page, with its keys in a fixed order.
 
-use std::borrow::Cow;
 use std::io;
 
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
-use super::{Output, OutputWrite, timestamp};
+use super::fields::Fields;
+use super::{Output, OutputWrite};
 use crate::page::Page;
-use crate::url_list::UrlList;
 
-/// One JSON object per page: url, depth, status, title, content_type (null without the header), bytes, truncated
-/// (whether the page is larger than these bytes), fetched (RFC 3339, UTC), lastmod (the same, only if a sitemap has it), robots (the page's robots directives:
-/// nofollow, noindex, noarchive), links.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Jsonl;
+/// One JSON object per page, with these [fields](super::fields). Every field is there, and null if the page has no value.
+#[derive(Debug, Clone, Default)]
+pub struct Jsonl {
+    fields: Fields,
+}
+
+impl Jsonl {
+    pub(super) fn new(fields: Fields) -> Jsonl {
+        Jsonl { fields }
+    }
+}
 
 impl Output for Jsonl {
     fn name(&self) -> &str {
@@ -23,7 +28,7 @@ impl Output for Jsonl {
     }
 
     fn render(&self, page: &Page) -> OutputWrite {
-        OutputWrite::Append(line(&Record::new(page)))
+        OutputWrite::Append(line(&Record { fields: &self.fields, page }))
     }
 }
 
@@ -31,12 +36,9 @@ impl Output for Jsonl {
 /// text) and the page's bytes: `body` if they are UTF-8, otherwise `body_base64`. There is always exactly one of the
 /// two, so that most programs can use `body` directly, and no bytes are changed silently.
 pub(super) fn line_with_content(page: &Page) -> Vec<u8> {
-    let text = page.text();
     let body = std::str::from_utf8(&page.body);
     line(&FullRecord {
-        record: Record::new(page),
-        headers: page.headers().collect(),
-        text: &text,
+        record: Record { fields: &Fields::default().with(&["headers", "text"]), page },
         body: body.ok(),
         body_base64: body.is_err().then(|| base64(&page.body)),
     })
@@ -47,37 +49,14 @@ fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-#[derive(Serialize)]
 struct Record<'p> {
-    url: &'p str,
-    depth: u32,
-    status: u16,
-    title: &'p str,
-    content_type: Option<Cow<'p, str>>,
-    bytes: usize,
-    truncated: bool,
-    fetched: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lastmod: Option<String>,
-    robots: Vec<&'static str>,
-    links: &'p UrlList,
+    fields: &'p Fields,
+    page: &'p Page,
 }
 
-impl<'p> Record<'p> {
-    fn new(page: &'p Page) -> Record<'p> {
-        Record {
-            url: page.url.as_str(),
-            depth: page.depth,
-            status: page.status,
-            title: &page.title,
-            content_type: page.content_type(),
-            bytes: page.body.len(),
-            truncated: page.truncated,
-            fetched: timestamp::rfc3339(page.fetched),
-            lastmod: page.lastmod.map(timestamp::rfc3339),
-            robots: page.robots.names().collect(),
-            links: &page.links,
-        }
+impl Serialize for Record<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.fields.iter().map(|field| (field.name, field.value(self.page))))
     }
 }
 
@@ -85,20 +64,25 @@ impl<'p> Record<'p> {
 struct FullRecord<'p> {
     #[serde(flatten)]
     record: Record<'p>,
-    headers: Vec<(&'p str, Cow<'p, str>)>,
-    text: &'p str,
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<&'p str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     body_base64: Option<String>,
 }
 
-fn line(record: &impl Serialize) -> Vec<u8> {
-    let mut line = Vec::with_capacity(1024);
-    let mut serializer = Serializer::with_formatter(&mut line, ControlEscaper);
-    record.serialize(&mut serializer).expect("strings and numbers are always JSON");
+/// A line with the JSON of a value.
+pub(super) fn line(record: &impl Serialize) -> Vec<u8> {
+    let mut line = json(record);
     line.push(b'\n');
     line
+}
+
+/// The JSON of a value, without control characters.
+pub(super) fn json(value: &impl Serialize) -> Vec<u8> {
+    let mut json = Vec::with_capacity(1024);
+    let mut serializer = Serializer::with_formatter(&mut json, ControlEscaper);
+    value.serialize(&mut serializer).expect("strings and numbers are always JSON");
+    json
 }
 
 /// Escapes every control character, also those that JSON allows unescaped: lines may be printed, and some terminals
@@ -139,7 +123,7 @@ mod tests {
     use crate::modules::example;
 
     fn written(page: &Page) -> String {
-        let OutputWrite::Append(line) = Jsonl.render(page) else { panic!("jsonl appends") };
+        let OutputWrite::Append(line) = Jsonl::default().render(page) else { panic!("jsonl appends") };
         String::from_utf8(line).unwrap()
     }
 
@@ -151,9 +135,23 @@ mod tests {
         page.robots.noindex = true;
         assert_eq!(
             written(&page),
-            "{\"url\":\"http://a.test/x?y=1\",\"depth\":2,\"status\":200,\"title\":\"A title\",\
+            "{\"url\":\"http://a.test/x?y=1\",\"depth\":2,\"status\":200,\"title\":\"A title\",\"language\":null,\"canonical\":null,\
              \"content_type\":\"text/html; charset=utf-8\",\"bytes\":8,\"truncated\":false,\"fetched\":\"2026-11-05T06:07:08.009Z\",\
-             \"robots\":[\"noindex\"],\"links\":[\"http://a.test/\",\"http://b.test/\"]}\n"
+             \"lastmod\":null,\"robots\":[\"noindex\"],\"links\":[\"http://a.test/\",\"http://b.test/\"]}\n"
+        );
+    }
+
+    #[test]
+    fn chosen_fields_are_the_keys() {
+        let page = example::page("http://a.test/", b"<p>One<p>two", &[]);
+        let OutputWrite::Append(line) =
+            Jsonl::new(Fields::parse("text,depth,lastmod").unwrap()).render(&page)
+        else {
+            panic!("jsonl appends")
+        };
+        assert_eq!(
+            String::from_utf8(line).unwrap(),
+            "{\"text\":\"One\\ntwo\",\"depth\":2,\"lastmod\":null}\n"
         );
     }
 

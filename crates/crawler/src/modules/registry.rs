@@ -5,22 +5,29 @@ use std::path::Path;
 
 use super::edges::Edges;
 use super::exec::Exec;
+use super::fields::Fields;
 use super::jsonl::Jsonl;
 use super::noop::Noop;
 use super::pages::Pages;
+use super::spec::Spec;
 use super::stdout::StdoutOutput;
+use super::table::CsvTable;
 use super::words::{self, WordCount};
 use super::{Module, Output, OutputSpec, Target};
 
 /// The syntax of each module and what it does.
-pub const MODULES: [(&str, &str); 6] = [
+pub const MODULES: [(&str, &str); 7] = [
     ("noop", "does nothing; the default"),
     ("pages=DIR", "page N as file N of a directory: its URL, its depth, its bytes"),
-    ("jsonl=FILE", "one JSON object per page; '-' is standard output"),
+    ("jsonl=FILE[,fields=NAME,...]", "one JSON object per page, with these fields; '-' is standard output"),
+    ("csv=FILE[,fields=NAME,...]", "one CSV line per page, with the same fields; '-' is standard output"),
     ("edges=FILE", "the link graph as CSV, from,to; '-' is standard output"),
     ("words[=N]", "the N most frequent words (20 by default), in the summary"),
     ("exec=COMMAND", "pages as JSON lines to the standard input of a program, run with sh"),
 ];
+
+/// The modules that can print to standard output, as `NAME=-`.
+pub const PRINTING: [&str; 3] = ["jsonl", "csv", "edges"];
 
 /// The largest N of `words=N`. More would not be a summary.
 const MAX_TOP_WORDS: usize = 1000;
@@ -62,6 +69,10 @@ pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
     };
     let arguments = arguments.filter(|arguments| !arguments.is_empty());
     let module = match (name, arguments) {
+        ("jsonl" | "csv", Some(arguments)) => {
+            return page_table(name, arguments)
+                .map_err(|cause| format!("cannot use module '{name}': {cause}"));
+        }
         ("noop", None) => Ok(RegisteredModule::Module(Box::new(Noop))),
         ("noop", Some(_)) => Err("it takes no arguments"),
         ("pages", Some(path)) if path != "-" => {
@@ -69,9 +80,8 @@ pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
             Ok(RegisteredModule::Output(OutputSpec { output: Box::new(Pages), target }))
         }
         ("pages", _) => Err("it needs a directory"),
-        ("jsonl", Some(path)) => Ok(file_or_stdout(Jsonl, path)),
         ("edges", Some(path)) => Ok(file_or_stdout(Edges, path)),
-        ("jsonl" | "edges", None) => Err("it needs a file, or '-' for standard output"),
+        ("jsonl" | "csv" | "edges", None) => Err("it needs a file, or '-' for standard output"),
         ("words", None) => Ok(RegisteredModule::Module(Box::new(WordCount::new(words::DEFAULT_TOP)))),
         ("words", Some(top)) => match top.parse() {
             Ok(top) if (1..=MAX_TOP_WORDS).contains(&top) => {
@@ -107,6 +117,21 @@ pub(crate) fn output_of_format(format: &str, target: &Path) -> Option<OutputSpec
     }
 }
 
+/// An output with a record per page, from `PATH[,fields=NAME,…]`.
+fn page_table(name: &str, arguments: &str) -> Result<RegisteredModule, String> {
+    let Spec { path, options } = Spec::split(arguments, |key| key == "fields");
+    let fields = match options[..] {
+        [] => Fields::default(),
+        [(_, Some(names))] => Fields::parse(names)?,
+        [(_, None)] => Fields::parse("")?,
+        _ => return Err("fields are given twice".into()),
+    };
+    Ok(match name {
+        "csv" => file_or_stdout(CsvTable::new(fields), path),
+        _ => file_or_stdout(Jsonl::new(fields), path),
+    })
+}
+
 fn file_or_stdout(output: impl Output + 'static, path: &str) -> RegisteredModule {
     match path {
         "-" => RegisteredModule::Module(Box::new(StdoutOutput::new(output))),
@@ -128,7 +153,10 @@ mod tests {
     #[test]
     fn every_listed_module_can_be_parsed() {
         for (usage, _) in MODULES {
-            let spec = usage.replace("[=N]", "=7").replace("COMMAND", "cat > 'a=b'");
+            let spec = usage
+                .replace("[=N]", "=7")
+                .replace("COMMAND", "cat > 'a=b'")
+                .replace("[,fields=NAME,...]", "");
             let module = parse(&spec).unwrap();
             assert!(usage.starts_with(module.name()), "{module:?}");
         }
@@ -140,11 +168,15 @@ mod tests {
             panic!("a file is an output")
         };
         assert_eq!(spec.target, Target::File("a=b.jsonl".into()));
+        let RegisteredModule::Output(spec) = parse("csv=a,b.csv,fields=url,title").unwrap() else {
+            panic!("a file is an output")
+        };
+        assert_eq!(spec.target, Target::File("a,b.csv".into()));
         let RegisteredModule::Output(spec) = parse("pages=dir").unwrap() else {
             panic!("a directory is an output")
         };
         assert_eq!(spec.target, Target::Directory("dir".into()));
-        for spec in ["jsonl=-", "edges=-"] {
+        for spec in ["jsonl=-", "csv=-", "edges=-", "jsonl=-,fields=url", "csv=-,fields=url,title"] {
             assert!(matches!(parse(spec).unwrap(), RegisteredModule::Module(_)), "{spec}");
         }
     }
@@ -158,15 +190,24 @@ mod tests {
             ("pages", "cannot use module 'pages': it needs a directory"),
             ("pages=-", "cannot use module 'pages': it needs a directory"),
             ("jsonl=", "cannot use module 'jsonl': it needs a file, or '-' for standard output"),
+            ("csv", "cannot use module 'csv': it needs a file, or '-' for standard output"),
             ("edges", "cannot use module 'edges': it needs a file, or '-' for standard output"),
             ("words=0", "cannot use module 'words': it takes a number of words from 1 to 1000"),
             ("words=many", "cannot use module 'words': it takes a number of words from 1 to 1000"),
             ("exec=", "cannot use module 'exec': it needs a command"),
         ] {
             let expected = format!(
-                "{error}; modules are noop, pages=DIR, jsonl=FILE, edges=FILE, words[=N], exec=COMMAND"
+                "{error}; modules are noop, pages=DIR, jsonl=FILE[,fields=NAME,...], csv=FILE[,fields=NAME,...], edges=FILE, \
+                 words[=N], exec=COMMAND"
             );
             assert_eq!(parse(spec).unwrap_err(), expected);
         }
+        let error = parse("csv=x,fields=url,colour").unwrap_err();
+        assert!(
+            error.starts_with("cannot use module 'csv': there is no field 'colour'; fields are url, "),
+            "{error}"
+        );
+        let error = parse("jsonl=x,fields=url,fields=title").unwrap_err();
+        assert_eq!(error, "cannot use module 'jsonl': fields are given twice");
     }
 }

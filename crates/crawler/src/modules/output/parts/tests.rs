@@ -15,7 +15,10 @@ use crate::modules::pages::Pages;
 
 fn specs(directory: &Path) -> Vec<OutputSpec> {
     vec![
-        OutputSpec { output: Box::new(Jsonl), target: Target::File(directory.join("pages.jsonl")) },
+        OutputSpec {
+            output: Box::new(Jsonl::default()),
+            target: Target::File(directory.join("pages.jsonl")),
+        },
         OutputSpec { output: Box::new(Edges), target: Target::File(directory.join("edges.csv")) },
         OutputSpec { output: Box::new(Pages), target: Target::Directory(directory.join("pages")) },
     ]
