@@ -10,19 +10,24 @@ use encoding_rs::Encoding;
 use url::Url;
 
 use charset::Charset;
-use link_text::{LinkTextSink, LinkTexts};
+use parts::{LinkDetail, PageParts, PartsSink, RawParts};
 use scanner::{Element, Sink};
+use start_tag::RequisiteKind;
 use url_resolver::UrlResolver;
 
 mod attributes;
 pub mod charset;
+pub mod css;
 mod foreign;
 pub mod head;
-mod link_text;
 pub mod normal_form;
+pub mod parts;
 mod raw_text;
 pub mod refresh;
+pub mod rewrite;
 pub mod scanner;
+pub mod srcset;
+pub mod start_tag;
 pub mod text;
 pub mod url_resolver;
 
@@ -74,6 +79,16 @@ impl LinkKind {
     /// Whether the link is marked with `rel=nofollow`.
     pub fn is_nofollow(self) -> bool {
         matches!(self, LinkKind::NofollowAnchor | LinkKind::NofollowArea)
+    }
+
+    /// The name of the kind: `a`, `area`, `frame` or `refresh`.
+    pub fn name(self) -> &'static str {
+        match self {
+            LinkKind::Anchor | LinkKind::NofollowAnchor => "a",
+            LinkKind::Area | LinkKind::NofollowArea => "area",
+            LinkKind::Frame => "frame",
+            LinkKind::Refresh => "refresh",
+        }
     }
 }
 
@@ -136,18 +151,26 @@ pub fn each_link(
 /// not decoded as a whole, and mostly its encoding need not be known.
 pub fn read_links(page: &Url, content_type: Option<&str>, body: &[u8], handler: &mut impl PageHandler) {
     let charset = Charset::new(content_type, body);
+    let encoding = || charset.encoding();
+    let context = PageContext { page, page_bytes: body.len(), decoding: &encoding, encoding: &encoding };
     match charset.transcoded() {
-        None => Targets::scan(body)
-            .pass_to(handler, None, page, body.len(), &|| charset.encoding(), &|| charset.encoding()),
-        Some(text) => Targets::scan(text.as_bytes()).pass_to(
-            handler,
-            None,
-            page,
-            body.len(),
-            &|| encoding_rs::UTF_8,
-            &|| charset.encoding(),
-        ),
+        None => Targets::scan(body).pass_to(handler, None, &context),
+        Some(text) => {
+            let context = PageContext { decoding: &|| encoding_rs::UTF_8, ..context };
+            Targets::scan(text.as_bytes()).pass_to(handler, None, &context);
+        }
     }
+}
+
+/// What decides how the values of a page are decoded and resolved.
+struct PageContext<'a> {
+    /// The URL of the page.
+    page: &'a Url,
+    page_bytes: usize,
+    /// The encoding of the bytes that were scanned.
+    decoding: &'a dyn Fn() -> &'static Encoding,
+    /// The encoding of the page, in which the queries of its links are encoded.
+    encoding: &'a dyn Fn() -> &'static Encoding,
 }
 
 /// Receives the text and the links of a page.
@@ -172,13 +195,19 @@ pub trait PageHandler {
     /// The number of links that follow, as far as it is known.
     fn expect_links(&mut self, _: usize) {}
 
-    /// Whether it wants the texts of links, which cost time. [`read_links`] passes none.
-    fn wants_link_texts(&self) -> bool {
-        false
+    /// The parts that it wants, which cost time. [`read_links`] passes none.
+    fn wanted_parts(&self) -> PageParts {
+        PageParts::default()
     }
 
-    /// The text of the next link, if it is wanted and the link has a target: decoded, in one line, up to 100 characters.
-    fn link_text(&mut self, _text: String) {}
+    /// The details of the next link, if they are wanted and the link has a target.
+    fn link_detail(&mut self, _detail: LinkDetail) {}
+
+    /// A file that the page needs, if they are wanted. They follow after the links.
+    fn requisite(&mut self, _kind: RequisiteKind, _target: Result<&str, BadLink>) {}
+
+    /// The name of a place in the page, if they are wanted; `None` if there are names that are too long, or too many.
+    fn id(&mut self, _id: Option<&str>) {}
 
     /// A link, as in [`each_link`]. All links follow after the text and the robots directives.
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>);
@@ -211,12 +240,20 @@ impl<H: PageHandler + ?Sized> PageHandler for &mut H {
         (**self).expect_links(count);
     }
 
-    fn wants_link_texts(&self) -> bool {
-        (**self).wants_link_texts()
+    fn wanted_parts(&self) -> PageParts {
+        (**self).wanted_parts()
     }
 
-    fn link_text(&mut self, text: String) {
-        (**self).link_text(text);
+    fn link_detail(&mut self, detail: LinkDetail) {
+        (**self).link_detail(detail);
+    }
+
+    fn requisite(&mut self, kind: RequisiteKind, target: Result<&str, BadLink>) {
+        (**self).requisite(kind, target);
+    }
+
+    fn id(&mut self, id: Option<&str>) {
+        (**self).id(id);
     }
 
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
@@ -244,18 +281,19 @@ impl<F: FnMut(LinkKind, Result<&str, BadLink>)> PageHandler for LinkHandler<F> {
 pub fn read(page: &Url, content_type: Option<&str>, body: &[u8], handler: &mut impl PageHandler) {
     let charset = Charset::new(content_type, body);
     let text = charset.utf8();
-    let wants_link_texts = handler.wants_link_texts();
+    let wanted = handler.wanted_parts();
     let mut sink = PageSink { targets: Targets::new(), handler };
-    let (PageSink { targets, handler }, texts) = if wants_link_texts {
-        let mut sink = LinkTextSink::new(sink);
+    let (PageSink { targets, handler }, parts) = if wanted.any() {
+        let mut sink = PartsSink::new(sink, wanted);
         scanner::scan(&text, &mut sink);
-        (sink.page, Some(sink.texts))
+        (sink.page, Some(sink.parts))
     } else {
         scanner::scan(&text, &mut sink);
         (sink, None)
     };
-    let encoding = || charset.encoding();
-    targets.pass_to(handler, texts.as_ref(), page, body.len(), &|| encoding_rs::UTF_8, &encoding);
+    let (decoding, encoding) = (|| encoding_rs::UTF_8, || charset.encoding());
+    let context = PageContext { page, page_bytes: body.len(), decoding: &decoding, encoding: &encoding };
+    targets.pass_to(handler, parts.as_ref(), &context);
 }
 
 /// Collects the link targets of a page and passes its text to the handler.
@@ -308,15 +346,8 @@ impl<'p> Targets<'p> {
         targets
     }
 
-    fn pass_to(
-        &self,
-        handler: &mut impl PageHandler,
-        texts: Option<&LinkTexts>,
-        page: &Url,
-        page_bytes: usize,
-        decoding: &dyn Fn() -> &'static Encoding,
-        encoding: &dyn Fn() -> &'static Encoding,
-    ) {
+    fn pass_to(&self, handler: &mut impl PageHandler, parts: Option<&RawParts>, context: &PageContext) {
+        let PageContext { page, page_bytes, decoding, encoding } = *context;
         if let Some(title) = self.title.filter(|_| handler.wants_title()) {
             match title.is_ascii() {
                 true => handler.title(title),
@@ -331,7 +362,7 @@ impl<'p> Targets<'p> {
         let base = self.base_url(page, decoding);
         let resolver = UrlResolver::new(&base);
         let mut resolved = String::with_capacity(256);
-        let mut texts = texts.map(LinkTexts::decoder);
+        let mut details = parts.filter(|_| handler.wanted_parts().link_details).map(RawParts::link_details);
         for (index, &(kind, raw)) in self.links.iter().enumerate() {
             if max_bytes == 0 || raw.len() > MAX_TARGET_BYTES {
                 handler.link(kind, Err(if max_bytes == 0 { BadLink::TooMany } else { BadLink::TooLong }));
@@ -354,11 +385,8 @@ impl<'p> Targets<'p> {
                     Err(BadLink::TooLong) => max_bytes = max_bytes.saturating_sub(MAX_URL_BYTES),
                     Err(_) => {}
                 }
-                if let (Some(texts), Ok(())) = (&mut texts, result) {
-                    let text =
-                        Some(texts.text(index)).filter(|text| text.len() <= max_bytes).unwrap_or_default();
-                    max_bytes -= text.len();
-                    handler.link_text(text);
+                if let (Some(details), Ok(())) = (&mut details, result) {
+                    handler.link_detail(details.detail(index, kind, target, context, &mut max_bytes));
                 }
                 let result = result.map(|()| resolved.as_str());
                 match self.base.is_none() && matches!(target.trim_ascii().as_bytes(), [] | [b'#', ..]) {
@@ -370,6 +398,9 @@ impl<'p> Targets<'p> {
         for _ in 0..self.excess {
             // Their kind is not stored; nearly all links are anchors.
             handler.link(LinkKind::Anchor, Err(BadLink::TooMany));
+        }
+        if let Some(parts) = parts {
+            parts.pass_to(handler, &resolver, context);
         }
     }
 

@@ -21,6 +21,7 @@ pub mod timestamp;
 pub mod words;
 
 pub use self::output::{Output, OutputSpec, OutputWrite, Target};
+use crate::html::parts::PageParts;
 use crate::page::Page;
 use crate::url_record::UrlRecord;
 
@@ -73,6 +74,12 @@ pub trait Module: Send + Sync {
     #[doc(hidden)]
     fn process_url(&self, _record: &UrlRecord) -> Result<(), String> {
         Ok(())
+    }
+
+    /// The parts of pages that it uses, beyond title and links.
+    #[doc(hidden)]
+    fn wants(&self) -> PageParts {
+        PageParts::default()
     }
 
     /// Called when the crawl stops early: [`finish`](Module::finish) comes next, and should take seconds at most.
@@ -134,6 +141,9 @@ pub(crate) mod example {
             redirects: vec!["http://a.test/old".into()],
             requested: UNIX_EPOCH + Duration::from_millis(1_793_858_827_900),
             first_byte: UNIX_EPOCH + Duration::from_millis(1_793_858_828_000),
+            link_details: Vec::new(),
+            requisites: Default::default(),
+            ids: Default::default(),
             fetched: UNIX_EPOCH + Duration::from_millis(1_793_858_828_009),
         }
     }

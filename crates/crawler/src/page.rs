@@ -8,6 +8,8 @@ use hyper::HeaderMap;
 use url::Url;
 
 use crate::fetch::robots::directives::RobotsDirectives;
+use crate::html::parts::LinkDetail;
+use crate::html::start_tag::RequisiteKind;
 use crate::media::Media;
 use crate::url_list::UrlList;
 
@@ -47,6 +49,49 @@ pub struct Page {
     pub fetched: SystemTime,
     /// When it was last modified, if a sitemap that was read before says so.
     pub lastmod: Option<SystemTime>,
+    /// The details of the links, in the same order. Empty unless a module or output [wants](crate::Output::wants) them.
+    #[doc(hidden)]
+    pub link_details: Vec<LinkDetail>,
+    /// The files that a browser loads to show the page, if they are wanted.
+    #[doc(hidden)]
+    pub requisites: PageRequisites,
+    /// The names of places in the page, if they are wanted.
+    #[doc(hidden)]
+    pub ids: PageIds,
+}
+
+/// The files that a browser loads to show a page, as normalized URLs in document order, with repetitions.
+#[derive(Debug, Clone, Default)]
+pub struct PageRequisites {
+    urls: UrlList,
+    kinds: Vec<RequisiteKind>,
+}
+
+impl PageRequisites {
+    pub(crate) fn push(&mut self, kind: RequisiteKind, url: &str) {
+        self.urls.push(url);
+        self.kinds.push(kind);
+    }
+
+    /// The URLs, and what they are needed for.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (RequisiteKind, &str)> {
+        self.kinds.iter().copied().zip(self.urls.iter())
+    }
+}
+
+/// The names of places in a page, to which links can lead: `id` attributes and the names of anchors, in document order.
+#[derive(Debug, Clone, Default)]
+pub struct PageIds {
+    pub(crate) names: UrlList,
+    /// Whether names are missing: they are too long, or too many.
+    pub is_incomplete: bool,
+}
+
+impl PageIds {
+    /// The names.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.names.iter()
+    }
 }
 
 impl Page {

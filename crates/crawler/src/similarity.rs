@@ -21,6 +21,8 @@ use url::Url;
 use self::minhash::MinHasher;
 use self::shingles::{ShingleHasher, ShingleSink};
 use crate::html::charset::Charset;
+use crate::html::parts::{LinkDetail, PageParts};
+use crate::html::start_tag::RequisiteKind;
 use crate::html::{self, BadLink, LinkKind, PageHandler};
 use crate::media::Media;
 use crate::strip_query::{StripLinks, StripQuery};
@@ -215,12 +217,20 @@ impl<C: ContentHasher, H: PageHandler> PageHandler for ShingleHandler<'_, C, H> 
         self.inner.expect_links(count);
     }
 
-    fn wants_link_texts(&self) -> bool {
-        self.inner.wants_link_texts()
+    fn wanted_parts(&self) -> PageParts {
+        self.inner.wanted_parts()
     }
 
-    fn link_text(&mut self, text: String) {
-        self.inner.link_text(text);
+    fn link_detail(&mut self, detail: LinkDetail) {
+        self.inner.link_detail(detail);
+    }
+
+    fn requisite(&mut self, kind: RequisiteKind, target: Result<&str, BadLink>) {
+        self.inner.requisite(kind, target);
+    }
+
+    fn id(&mut self, id: Option<&str>) {
+        self.inner.id(id);
     }
 
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {

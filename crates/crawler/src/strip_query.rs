@@ -7,6 +7,8 @@ use regex::Regex;
 use url::Url;
 
 use crate::error::Error;
+use crate::html::parts::{LinkDetail, PageParts};
+use crate::html::start_tag::RequisiteKind;
 use crate::html::{BadLink, LinkKind, PageHandler};
 
 /// The name that stands for [`TRACKING`].
@@ -131,12 +133,21 @@ impl<H: PageHandler> PageHandler for StripLinks<'_, H> {
         self.inner.expect_links(count);
     }
 
-    fn wants_link_texts(&self) -> bool {
-        self.inner.wants_link_texts()
+    fn wanted_parts(&self) -> PageParts {
+        self.inner.wanted_parts()
     }
 
-    fn link_text(&mut self, text: String) {
-        self.inner.link_text(text);
+    fn link_detail(&mut self, detail: LinkDetail) {
+        self.inner.link_detail(detail);
+    }
+
+    fn requisite(&mut self, kind: RequisiteKind, target: Result<&str, BadLink>) {
+        let target = target.map(|url| self.strip_query.strip(url));
+        self.inner.requisite(kind, target.as_deref().map_err(|bad_link| *bad_link));
+    }
+
+    fn id(&mut self, id: Option<&str>) {
+        self.inner.id(id);
     }
 
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {

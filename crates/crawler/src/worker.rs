@@ -306,9 +306,9 @@ impl<R: Backend> Worker<R> {
     ) -> Result<Outcome, BackendError> {
         let context = &*self.context;
         let (config, key) = (self.fetcher.config(), context.backend.hash_key());
-        let (similarity, wants_link_texts) = (context.similarity, context.wants_source_links);
-        let mut parsed =
-            ParsedPage::new(key, url, lease.depth, download, similarity, wants_link_texts, config);
+        let mut wanted = context.pipeline.wants();
+        wanted.link_details |= context.wants_source_links;
+        let mut parsed = ParsedPage::new(key, url, lease.depth, download, context.similarity, wanted, config);
         parsed.page.lastmod = lease.lastmod.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds.into()));
         // A revisit only collects links: the page was stored by the first visit.
         let content_match = match lease.is_revisit {
@@ -421,6 +421,7 @@ impl<R: Backend> Worker<R> {
         let obeys_nofollow = self.fetcher.config().requests.obey_robots;
         let is_page_nofollow = obeys_nofollow && parsed.page.robots.nofollow;
         let mut nofollow_links = parsed.nofollow_links.iter().filter(|_| obeys_nofollow).peekable();
+        let wants_source_links = self.context.wants_source_links;
         let mut checker = self.context.scope.checker();
         let mut origins: Vec<&str> = Vec::new();
         for (index, url) in links.iter().enumerate() {
@@ -434,8 +435,9 @@ impl<R: Backend> Worker<R> {
             match checker.check(url) {
                 Ok(()) => {
                     outlinks.push(url);
-                    let text = parsed.link_texts.get(index).cloned();
-                    source_links.extend(text.map(|text| SourceLink::new(text, index as u32)));
+                    let detail = parsed.page.link_details.get(index).filter(|_| wants_source_links);
+                    source_links
+                        .extend(detail.map(|detail| SourceLink::new(detail.text.clone(), index as u32)));
                 }
                 Err(why) => reject(why),
             }

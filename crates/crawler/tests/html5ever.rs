@@ -121,6 +121,37 @@ fn elements_without_end_tag_in_svg_and_math_hide_no_links() {
 }
 
 #[test]
+fn requisites_are_found_in_svg_as_by_html5ever() {
+    for element in ["image", "use", "feImage", "script", "img", "a", "g"] {
+        for attribute in ["href", "xlink:href", "src", "HREF", "style", "id", "name"] {
+            assert_same(&format!(
+                "<svg><{element} {attribute}=1/></svg><{element} {attribute}=2></{element}><svg><desc><{element} {attribute}=3>"
+            ));
+        }
+    }
+}
+
+#[test]
+fn requisites_of_links_depend_on_their_relation() {
+    for rel in [
+        "stylesheet",
+        "alternate\nstylesheet",
+        "shortcut ICON",
+        "preload",
+        "manifest",
+        "canonical",
+        "",
+        "icons",
+    ] {
+        for attributes in ["href=1", "href", "as=font href='1'", "imagesrcset='1 2x' href=2"] {
+            assert_same(&format!(
+                "<link rel='{rel}' {attributes}><template><link rel='{rel}' {attributes}></template>"
+            ));
+        }
+    }
+}
+
+#[test]
 fn svg_without_end_tag_ends_with_the_element_around_it() {
     for around in ["div", "span", "li", "button", "td"] {
         let table = if around == "td" { "<table><tr>" } else { "" };

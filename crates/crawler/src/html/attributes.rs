@@ -12,14 +12,22 @@ impl Name {
 
     pub(super) const A: Name = Name::new(b"a");
     pub(super) const AREA: Name = Name::new(b"area");
+    pub(super) const AUDIO: Name = Name::new(b"audio");
     pub(super) const BASE: Name = Name::new(b"base");
+    pub(super) const BODY: Name = Name::new(b"body");
     pub(super) const BR: Name = Name::new(b"br");
     pub(super) const DESC: Name = Name::new(b"desc");
+    pub(super) const EMBED: Name = Name::new(b"embed");
+    pub(super) const FEIMAGE: Name = Name::new(b"feimage");
     pub(super) const FONT: Name = Name::new(b"font");
+    pub(super) const FORM: Name = Name::new(b"form");
     pub(super) const FRAME: Name = Name::new(b"frame");
     pub(super) const HEAD: Name = Name::new(b"head");
     pub(super) const HTML: Name = Name::new(b"html");
     pub(super) const IFRAME: Name = Name::new(b"iframe");
+    pub(super) const IMAGE: Name = Name::new(b"image");
+    pub(super) const IMG: Name = Name::new(b"img");
+    pub(super) const INPUT: Name = Name::new(b"input");
     pub(super) const LINK: Name = Name::new(b"link");
     pub(super) const MATH: Name = Name::new(b"math");
     pub(super) const META: Name = Name::new(b"meta");
@@ -32,14 +40,23 @@ impl Name {
     pub(super) const NOEMBED: Name = Name::new(b"noembed");
     pub(super) const NOFRAMES: Name = Name::new(b"noframes");
     pub(super) const NOSCRIPT: Name = Name::new(b"noscript");
+    pub(super) const OBJECT: Name = Name::new(b"object");
     pub(super) const P: Name = Name::new(b"p");
     pub(super) const PRE: Name = Name::new(b"pre");
     pub(super) const SCRIPT: Name = Name::new(b"script");
+    pub(super) const SOURCE: Name = Name::new(b"source");
     pub(super) const STYLE: Name = Name::new(b"style");
     pub(super) const SVG: Name = Name::new(b"svg");
+    pub(super) const TABLE: Name = Name::new(b"table");
+    pub(super) const TD: Name = Name::new(b"td");
     pub(super) const TEMPLATE: Name = Name::new(b"template");
     pub(super) const TEXTAREA: Name = Name::new(b"textarea");
+    pub(super) const TH: Name = Name::new(b"th");
     pub(super) const TITLE: Name = Name::new(b"title");
+    pub(super) const TR: Name = Name::new(b"tr");
+    pub(super) const TRACK: Name = Name::new(b"track");
+    pub(super) const USE: Name = Name::new(b"use");
+    pub(super) const VIDEO: Name = Name::new(b"video");
     pub(super) const XMP: Name = Name::new(b"xmp");
 
     pub(super) const COLOR: Name = Name::new(b"color");
@@ -189,7 +206,7 @@ pub(super) fn value(page: &[u8], at: usize, wanted: Name) -> Option<&[u8]> {
 
 /// Calls `attribute` with the packed name, the name as spelled in the page and the value of every attribute of a tag.
 #[inline]
-fn for_each<'p>(
+pub(super) fn for_each<'p>(
     page: &'p [u8],
     mut at: usize,
     mut attribute: impl FnMut(Name, &'p [u8], &'p [u8]),

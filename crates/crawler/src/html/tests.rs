@@ -206,13 +206,13 @@ struct LinkTextRecorder {
 impl PageHandler for LinkTextRecorder {
     fn text(&mut self, _: &[u8]) {}
 
-    fn wants_link_texts(&self) -> bool {
-        true
+    fn wanted_parts(&self) -> PageParts {
+        PageParts { link_details: true, ..PageParts::default() }
     }
 
-    fn link_text(&mut self, text: String) {
-        self.bytes += text.len();
-        self.texts.push(text);
+    fn link_detail(&mut self, detail: LinkDetail) {
+        self.bytes += detail.text.len();
+        self.texts.push(detail.text);
     }
 
     fn link(&mut self, _: LinkKind, target: Result<&str, BadLink>) {
@@ -335,4 +335,117 @@ fn end_of_an_svg_ends_any_number_of_unclosed_elements_in_it() {
         links.push(target.unwrap().to_owned());
     });
     assert_eq!(links, ["http://h/a", "http://h/b"]);
+}
+
+/// Records the parts of a page.
+#[derive(Default)]
+struct PartsRecorder {
+    wanted: PageParts,
+    details: Vec<(String, String, Option<String>)>,
+    requisites: Vec<(&'static str, Result<String, BadLink>)>,
+    ids: Vec<Option<String>>,
+}
+
+impl PageHandler for PartsRecorder {
+    fn text(&mut self, _: &[u8]) {}
+
+    fn link(&mut self, _: LinkKind, _: Result<&str, BadLink>) {}
+
+    fn wanted_parts(&self) -> PageParts {
+        self.wanted
+    }
+
+    fn link_detail(&mut self, detail: LinkDetail) {
+        self.details.push((format!("{} {}", detail.kind.name(), detail.rel), detail.text, detail.fragment));
+    }
+
+    fn requisite(&mut self, kind: RequisiteKind, target: Result<&str, BadLink>) {
+        self.requisites.push((kind.name(), target.map(str::to_owned)));
+    }
+
+    fn id(&mut self, id: Option<&str>) {
+        self.ids.push(id.map(str::to_owned));
+    }
+}
+
+fn parts(wanted: PageParts, body: &str) -> PartsRecorder {
+    let mut recorder = PartsRecorder { wanted, ..PartsRecorder::default() };
+    read(&Url::parse(PAGE).unwrap(), Some("text/html; charset=utf-8"), body.as_bytes(), &mut recorder);
+    recorder
+}
+
+const ALL_PARTS: PageParts = PageParts { link_details: true, requisites: true, ids: true };
+
+#[test]
+fn links_have_their_kind_relation_text_and_fragment() {
+    let body = "<a href='x#a%20b ' rel='me  nofollow'>one</a><area href=y><iframe src='z#'></iframe>\
+                <meta http-equiv=refresh content='0;url=w#top'><a href='tel:1#no'>no</a>";
+    let expected = [
+        ("a me  nofollow", "one", Some("a%20b")),
+        ("area ", "", None),
+        ("frame ", "", Some("")),
+        ("refresh ", "", Some("top")),
+    ];
+    let expected =
+        expected.map(|(kind, text, fragment)| (kind.into(), text.into(), fragment.map(Into::into)));
+    assert_eq!(parts(ALL_PARTS, body).details, expected);
+    assert!(parts(PageParts { requisites: true, ..PageParts::default() }, body).details.is_empty());
+}
+
+#[test]
+fn requisites_are_resolved_with_their_kind() {
+    let body = "<base href=/b/><link rel='icon' href=i.ico><link rel=stylesheet href=s.css><style>@import 'm.css'; \
+                p{background:url(#x) url(bg.png)}</style><img src='p.png' srcset='p2.png 2x, data:image/png,x 3x' alt=x>\
+                <p style='background:url(&quot;q.png&quot;)'><script src=//other.test/x.js></script><img src=''>\
+                <video src=v.mp4 poster=v.png></video><template><img src=no></template><img src='http://u:p@h/'>";
+    let expected = [
+        ("icon", "b/i.ico"),
+        ("stylesheet", "b/s.css"),
+        ("stylesheet", "b/m.css"),
+        ("image", "b/bg.png"),
+        ("image", "b/p.png"),
+        ("image", "b/p2.png"),
+        ("image", "b/q.png"),
+        ("media", "b/v.mp4"),
+        ("image", "b/v.png"),
+    ];
+    let mut found = parts(ALL_PARTS, body).requisites;
+    let bad: Vec<_> = found.extract_if(.., |(_, target)| target.is_err()).collect();
+    assert_eq!(bad, [("image", Err(BadLink::Scheme)), ("image", Err(BadLink::Credentials))]);
+    let script = ("script", Ok("http://other.test/x.js".to_owned()));
+    assert!(found.extract_if(.., |requisite| *requisite == script).count() == 1);
+    assert_eq!(found, expected.map(|(kind, path)| (kind, Ok(format!("http://example.org/{path}")))));
+    assert!(parts(PageParts { ids: true, ..PageParts::default() }, body).requisites.is_empty());
+}
+
+#[test]
+fn ids_are_those_that_links_can_lead_to() {
+    let body =
+        "<h1 id=top>x</h1><a name='&auml;'>x</a><a name=n id=i><input name=no><p id><svg><g id=s></svg>";
+    let ids: Vec<String> = parts(ALL_PARTS, body).ids.into_iter().flatten().collect();
+    assert_eq!(ids, ["top", "ä", "i", "n", "s"]);
+    assert!(parts(PageParts { requisites: true, ..PageParts::default() }, body).ids.is_empty());
+}
+
+#[test]
+fn parts_of_a_page_are_bounded() {
+    let many = parts(ALL_PARTS, &"<img src=a><p id=b>".repeat(MAX_LINKS + 10));
+    let found = many.requisites.iter().filter(|(_, target)| target.is_ok()).count();
+    assert!((10_000..=MAX_LINKS).contains(&found), "{found}");
+    assert_eq!(many.requisites.last(), Some(&("image", Err(BadLink::TooMany))));
+    assert_eq!((many.ids.len(), many.ids.last()), (MAX_LINKS + 1, Some(&None)));
+    let long_base = format!("<base href=/{}/>", "x".repeat(1_900));
+    for body in
+        ["<img src=a>", "<img srcset='a,b 1x, c'>", "<p style='x:url(a)'>", "<style>x{y:url(a)}</style>"]
+    {
+        let body = long_base.clone() + &body.repeat(400_000 / body.len());
+        let (mut bytes, taken) = (0, cpu_time(|| drop(parts(ALL_PARTS, &body))));
+        for (_, target) in parts(ALL_PARTS, &body).requisites {
+            bytes += target.map_or(0, |url| url.len());
+        }
+        assert!(bytes > 100_000 && bytes <= max_link_bytes(body.len()), "{bytes}");
+        assert!(taken < Duration::from_secs(5), "{taken:?}");
+    }
+    let garbage = format!("<img srcset='{}'>", ", ,(x".repeat(80_000));
+    assert!(parts(ALL_PARTS, &garbage).requisites.len() <= MAX_LINKS + 1);
 }

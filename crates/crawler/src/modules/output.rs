@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use self::finish::Finisher;
 use crate::error::{StorageError, StorageErrorKind};
+use crate::html::parts::PageParts;
 use crate::page::Page;
 use crate::url_record::UrlRecord;
 
@@ -77,6 +78,12 @@ pub trait Output: Send + Sync {
     #[doc(hidden)]
     fn wants_found_on(&self) -> bool {
         true
+    }
+
+    /// The parts of pages that it uses, beyond title and links.
+    #[doc(hidden)]
+    fn wants(&self) -> PageParts {
+        PageParts::default()
     }
 }
 

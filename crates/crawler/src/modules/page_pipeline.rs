@@ -1,6 +1,7 @@
 //! Runs the modules on each page and writes the outputs, for one process of a crawl.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::BitOr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -9,6 +10,7 @@ use url::Url;
 use crate::backend::{Completion, Lease};
 use crate::config::MAX_REDIRECTS;
 use crate::error::{Error, StorageError, StorageErrorKind};
+use crate::html::parts::PageParts;
 use crate::modules::output::files::{OutputFiles, Start, SyncHandles};
 use crate::modules::output::parts::Parts;
 use crate::modules::{Module, OutputSpec, OutputWrite, Target};
@@ -28,6 +30,7 @@ pub type OutcomeCallback = Arc<dyn Fn(&str, &Outcome) + Send + Sync>;
 pub struct PagePipeline {
     modules: Vec<Box<dyn Module>>,
     outputs: Vec<OutputSpec>,
+    wanted: PageParts,
     files: Mutex<OrderedOutputs>,
     /// Held during a flush, which may wait for the disk. Threads that write pages do not take it.
     flush_lock: Mutex<()>,
@@ -92,7 +95,15 @@ impl PagePipeline {
     ) -> PagePipeline {
         let (files, flush_lock, counts) = (Mutex::new(files), Mutex::default(), Mutex::default());
         let (unwanted, seeds) = (Notify::new(), Mutex::default());
-        PagePipeline { modules, outputs, files, flush_lock, counts, unwanted, seeds, on_outcome }
+        let wanted = modules.iter().map(|module| module.wants());
+        let wanted = wanted.chain(outputs.iter().map(|spec| spec.output.wants()));
+        let wanted = wanted.fold(PageParts::default(), PageParts::bitor);
+        PagePipeline { modules, outputs, wanted, files, flush_lock, counts, unwanted, seeds, on_outcome }
+    }
+
+    /// The parts of pages that the modules and outputs use.
+    pub fn wants(&self) -> PageParts {
+        self.wanted
     }
 
     /// Whether [`run_modules`](PagePipeline::run_modules) may block.

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::{Mutex, PoisonError};
 
 use super::{Module, Output, OutputWrite};
+use crate::html::parts::PageParts;
 use crate::page::Page;
 
 /// The cause in the summary of an output whose reader has closed standard output.
@@ -39,6 +40,10 @@ impl<O: Output, W: Write + Send> StdoutOutput<O, W> {
 impl<O: Output, W: Write + Send> Module for StdoutOutput<O, W> {
     fn name(&self) -> &str {
         self.output.name()
+    }
+
+    fn wants(&self) -> PageParts {
+        self.output.wants()
     }
 
     fn process_page(&self, page: &Page) -> Result<(), String> {

@@ -7,9 +7,11 @@ use url::Url;
 use crate::config::FetchConfig;
 use crate::fetch::http::Download;
 use crate::fetch::robots::directives::RobotsDirectives;
+use crate::html::parts::{LinkDetail, PageParts};
+use crate::html::start_tag::RequisiteKind;
 use crate::html::{self, BadLink, LinkKind, PageHandler, text};
 use crate::media::Media;
-use crate::page::Page;
+use crate::page::{Page, PageIds, PageRequisites};
 use crate::similarity::{Fingerprint, HashKey, Threshold};
 use crate::strip_query::{StripLinks, StripQuery};
 use crate::task::Depth;
@@ -25,8 +27,8 @@ pub struct ParsedPage {
     pub bad_links: Vec<BadLink>,
     /// The indexes of the page's links that are marked with `rel=nofollow`, in ascending order.
     pub nofollow_links: Vec<usize>,
-    /// The texts of the page's links, in the same order. Empty if they are not wanted.
-    pub link_texts: Vec<String>,
+    /// Requisites that cannot be fetched, other than those that are part of the page, as `data:` URLs are.
+    pub bad_requisites: Vec<BadLink>,
 }
 
 impl ParsedPage {
@@ -39,7 +41,7 @@ impl ParsedPage {
         depth: Depth,
         download: Download,
         similarity: Option<Threshold>,
-        wants_link_texts: bool,
+        wanted: PageParts,
         config: &FetchConfig,
     ) -> ParsedPage {
         let product_token = config.product_token();
@@ -47,10 +49,11 @@ impl ParsedPage {
         let Download { status, content_type, media, body, truncated, headers, .. } = download;
         let content_type = content_type.as_deref();
         let mut extract = PageExtract::new(robots, product_token);
-        extract.wants_link_texts = wants_link_texts;
+        extract.wanted = wanted;
         let page = RawPage { url: &url, content_type, media, body: &body };
         let fingerprint = page.read(key, &config.strip_query, similarity, &mut extract);
-        let PageExtract { title, links, bad_links, nofollow_links, link_texts, robots, .. } = extract;
+        let PageExtract { title, links, bad_links, nofollow_links, bad_requisites, robots, .. } = extract;
+        let PageExtract { link_details, requisites, ids, .. } = extract;
         let (title, fetched) = (title.unwrap_or_default(), SystemTime::now());
         let page = Page {
             url,
@@ -69,8 +72,11 @@ impl ParsedPage {
             first_byte: fetched,
             fetched,
             lastmod: None,
+            link_details,
+            requisites,
+            ids,
         };
-        ParsedPage { page, fingerprint, bad_links, nofollow_links, link_texts }
+        ParsedPage { page, fingerprint, bad_links, nofollow_links, bad_requisites }
     }
 }
 
@@ -94,7 +100,7 @@ impl RawPage<'_> {
         let RawPage { url, content_type, media, body } = *self;
         match (media, similarity) {
             (Media::Html, None) => {
-                let read = if extract.wants_link_texts { html::read } else { html::read_links };
+                let read = if extract.wanted.any() { html::read } else { html::read_links };
                 read(url, content_type, body, &mut StripLinks::new(strip_query, extract));
                 Fingerprint::not_compared()
             }
@@ -120,8 +126,11 @@ struct PageExtract<'t> {
     links: UrlList,
     bad_links: Vec<BadLink>,
     nofollow_links: Vec<usize>,
-    wants_link_texts: bool,
-    link_texts: Vec<String>,
+    wanted: PageParts,
+    link_details: Vec<LinkDetail>,
+    requisites: PageRequisites,
+    bad_requisites: Vec<BadLink>,
+    ids: PageIds,
 }
 
 impl<'t> PageExtract<'t> {
@@ -134,8 +143,11 @@ impl<'t> PageExtract<'t> {
             links: UrlList::default(),
             bad_links: Vec::new(),
             nofollow_links: Vec::new(),
-            wants_link_texts: false,
-            link_texts: Vec::new(),
+            wanted: PageParts::default(),
+            link_details: Vec::new(),
+            requisites: PageRequisites::default(),
+            bad_requisites: Vec::new(),
+            ids: PageIds::default(),
         }
     }
 }
@@ -160,12 +172,27 @@ impl PageHandler for PageExtract<'_> {
         self.links.reserve(count);
     }
 
-    fn wants_link_texts(&self) -> bool {
-        self.wants_link_texts
+    fn wanted_parts(&self) -> PageParts {
+        self.wanted
     }
 
-    fn link_text(&mut self, text: String) {
-        self.link_texts.push(text);
+    fn link_detail(&mut self, detail: LinkDetail) {
+        self.link_details.push(detail);
+    }
+
+    fn requisite(&mut self, kind: RequisiteKind, target: Result<&str, BadLink>) {
+        match target {
+            Ok(url) => self.requisites.push(kind, url),
+            Err(BadLink::Scheme) => {}
+            Err(bad_link) => self.bad_requisites.push(bad_link),
+        }
+    }
+
+    fn id(&mut self, id: Option<&str>) {
+        match id {
+            Some(id) => self.ids.names.push(id),
+            None => self.ids.is_incomplete = true,
+        }
     }
 
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
@@ -266,13 +293,14 @@ mod tests {
         let (url, strip_nothing) = (Url::parse("http://a/").unwrap(), StripQuery::default());
         let page = RawPage { url: &url, content_type: None, media: Media::Html, body: page };
         for similarity in [None, Threshold::new(0.9), Threshold::new(1.0)] {
-            for wants_link_texts in [false, true] {
+            for link_details in [false, true] {
                 let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot");
-                extract.wants_link_texts = wants_link_texts;
+                extract.wanted.link_details = link_details;
                 page.read(HashKey::new(1), &strip_nothing, similarity, &mut extract);
                 assert_eq!(extract.links.len(), 5);
                 let expected = ["One two &", "", "", "not closed", "last"];
-                assert_eq!(extract.link_texts, if wants_link_texts { &expected[..] } else { &[] });
+                let texts: Vec<&str> = extract.link_details.iter().map(|detail| &*detail.text).collect();
+                assert_eq!(texts, if link_details { &expected[..] } else { &[] });
             }
         }
     }

@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crawler::internal::html::scanner::{self, Element, Sink};
+use crawler::internal::html::start_tag::{ReferenceKind, StartTag};
 use crawler::internal::html::{Attributes, LinkKind, Targets, attribute_text, refresh};
 use encoding_rs::UTF_8;
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, Tracer, TreeSink};
@@ -42,6 +43,7 @@ fn compare(page: &str, mut expected: Extract) {
             extract.titles.clear();
         }
     }
+    expected.requisites.sort();
     assert_eq!(found, expected, "page: {page:?}");
 }
 
@@ -53,6 +55,11 @@ struct Extract {
     /// The visible text without white space, which the tree builder drops in some places.
     text: String,
     titles: Vec<String>,
+    /// The files that the page needs, sorted.
+    requisites: Vec<(String, String)>,
+    ids: Vec<String>,
+    /// The content of all `style` elements, without white space.
+    styles: String,
 }
 
 fn by_scanner(page: &str) -> Extract {
@@ -65,27 +72,44 @@ fn by_scanner(page: &str) -> Extract {
             _ => Some((kind, text)),
         }
     });
-    let mut text = TextSink::default();
-    scanner::scan(page.as_bytes(), &mut text);
-    Extract { base: targets.base.map(decode), links: links.collect(), text: text.text, titles: text.titles }
+    let mut found = ExtractSink(Extract { links: links.collect(), ..Extract::default() });
+    scanner::scan(page.as_bytes(), &mut found);
+    found.0.requisites.sort();
+    Extract { base: targets.base.map(decode), ..found.0 }
 }
 
-/// Collects the text and the titles.
-#[derive(Default)]
-struct TextSink {
-    text: String,
-    titles: Vec<String>,
-}
+/// Collects everything but the links.
+struct ExtractSink(Extract);
 
-impl<'p> Sink<'p> for TextSink {
+impl<'p> Sink<'p> for ExtractSink {
+    const WANTS_ALL_TAGS: bool = true;
+
     fn element(&mut self, _: Element, _: &Attributes<'p>) {}
 
+    fn start_tag(&mut self, tag: &StartTag<'p>) {
+        let decode = |raw| attribute_text(raw, &|| UTF_8).into_owned();
+        self.0.ids.extend(tag.ids().map(decode));
+        tag.each_reference(|kind, value| {
+            let kind = match kind {
+                ReferenceKind::Requisite(kind) => kind.name(),
+                ReferenceKind::Srcset => "srcset",
+                ReferenceKind::Style => "style",
+                _ => return,
+            };
+            self.0.requisites.push((kind.to_owned(), decode(value)));
+        });
+    }
+
+    fn style(&mut self, content: &'p [u8]) {
+        self.0.styles.push_str(&normalize_text(&String::from_utf8_lossy(content)));
+    }
+
     fn text(&mut self, run: &'p [u8]) {
-        self.text.push_str(&normalize_text(&String::from_utf8_lossy(run)));
+        self.0.text.push_str(&normalize_text(&String::from_utf8_lossy(run)));
     }
 
     fn title(&mut self, content: &'p [u8]) {
-        self.titles.push(normalize_text(&String::from_utf8_lossy(content)));
+        self.0.titles.push(normalize_text(&String::from_utf8_lossy(content)));
     }
 }
 
@@ -270,6 +294,43 @@ struct Tree {
 const RAW_TEXT: &[&str] =
     &["title", "textarea", "style", "xmp", "iframe", "noembed", "noframes", "script", "plaintext"];
 
+/// The attributes of an element that name files, and what the files are.
+fn requisites(
+    element: &str,
+    is_foreign: bool,
+    rel: &str,
+    as_: &str,
+    type_: &str,
+) -> Vec<(&'static str, &'static str)> {
+    let has = |wanted: &str| rel.split_ascii_whitespace().any(|word| word.eq_ignore_ascii_case(wanted));
+    let link = match as_ {
+        _ if has("stylesheet") => "stylesheet",
+        _ if has("icon") => "icon",
+        "font" if has("preload") => "font",
+        _ if has("manifest") => "manifest",
+        _ => "",
+    };
+    let mut found = match (element, is_foreign) {
+        ("image" | "feimage" | "use", true) => vec![("image", "href"), ("image", "xlink:href")],
+        ("script", true) => vec![("script", "href"), ("script", "xlink:href")],
+        (_, true) => Vec::new(),
+        ("img" | "image", _) => vec![("image", "src"), ("srcset", "srcset")],
+        ("source", _) => vec![("media", "src"), ("srcset", "srcset")],
+        ("video", _) => vec![("media", "src"), ("image", "poster")],
+        ("audio" | "track", _) => vec![("media", "src")],
+        ("script", _) => vec![("script", "src")],
+        ("embed", _) => vec![("object", "src")],
+        ("object", _) => vec![("object", "data")],
+        ("input", _) if type_ == "image" => vec![("image", "src")],
+        ("body" | "table" | "tr" | "td" | "th", _) => vec![("image", "background")],
+        ("link", _) => vec![(link, "href"), ("srcset", "imagesrcset")],
+        _ => Vec::new(),
+    };
+    found.retain(|(kind, _)| !kind.is_empty());
+    found.push(("style", "style"));
+    found
+}
+
 impl Tree {
     /// Extracts the link of a start tag. A tag that the tree builder ignores counts as one of HTML.
     fn start_tag(&self, tag: &Tag, is_in_template: impl Fn() -> bool) {
@@ -283,12 +344,28 @@ impl Tree {
             Some(node) => node.is_inside(&|node| node.is_template_content),
             None => is_in_template(),
         };
-        if is_hidden || is_foreign && tag.name != local_name!("a") {
+        if is_hidden {
             return;
         }
         let mut extract = self.extract.borrow_mut();
         let value =
             |name: &str| tag.attrs.iter().find(|a| &*a.name.local == name).map(|a| a.value.to_string());
+        let anchor_name = value("name").filter(|_| !is_foreign && tag.name == local_name!("a"));
+        extract.ids.extend(value("id").into_iter().chain(anchor_name).filter(|id| !id.is_empty()));
+        let needed = requisites(
+            &tag.name,
+            is_foreign,
+            &value("rel").unwrap_or_default(),
+            &value("as").unwrap_or_default(),
+            &value("type").unwrap_or_default(),
+        );
+        for (kind, attribute) in needed {
+            let target = value(attribute).filter(|target| !target.is_empty());
+            extract.requisites.extend(target.map(|target| (kind.to_owned(), target)));
+        }
+        if is_foreign && tag.name != local_name!("a") {
+            return;
+        }
         let link = match &*tag.name {
             "a" => value("href").map(|href| (LinkKind::Anchor, href)),
             "area" => value("href").map(|href| (LinkKind::Area, href)),
@@ -326,6 +403,9 @@ impl Tree {
             })
         };
         let mut extract = self.extract.borrow_mut();
+        if parent.is_html(&["style"]) && !is_hidden {
+            extract.styles.push_str(&text);
+        }
         if parent.is_html(&["title"]) && !is_hidden {
             extract.titles.last_mut().expect("an open title").push_str(&text);
         } else if !is_hidden

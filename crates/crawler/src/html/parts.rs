@@ -1,0 +1,311 @@
+//! The parts of a page that only some outputs and modules want: details of its links, the files that it needs, and the
+//! places that links can lead to.
+
+use std::ops::{BitOr, BitOrAssign};
+
+use super::attributes::Attributes;
+use super::scanner::{Element, Sink};
+use super::start_tag::{ReferenceKind, RequisiteKind, StartTag};
+use super::url_resolver::UrlResolver;
+use super::{
+    BadLink, LinkKind, MAX_LINKS, MAX_TARGET_BYTES, MAX_URL_BYTES, PageContext, PageHandler, PageSink,
+    attribute_text, css, max_link_bytes, srcset, text,
+};
+
+/// Maximum length of a link's text, in characters. Longer texts are mostly not descriptions of their targets.
+const MAX_TEXT_CHARS: usize = 100;
+
+/// A link's text is truncated when its runs have this many bytes, undecoded: a character reference has about ten.
+const MAX_RAW_BYTES: usize = 10 * MAX_TEXT_CHARS;
+
+/// Which parts of pages are wanted, beyond title and links. Parts that nobody wants are not parsed and cost no time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PageParts {
+    /// The kinds, `rel` attributes, texts and fragments of links.
+    pub link_details: bool,
+    /// The URLs of the files that a browser loads to show the page.
+    pub requisites: bool,
+    /// The names of places in the page.
+    pub ids: bool,
+}
+
+impl PageParts {
+    /// Whether any part is wanted.
+    pub fn any(self) -> bool {
+        self != PageParts::default()
+    }
+}
+
+impl BitOr for PageParts {
+    type Output = PageParts;
+
+    fn bitor(self, other: PageParts) -> PageParts {
+        PageParts {
+            link_details: self.link_details | other.link_details,
+            requisites: self.requisites | other.requisites,
+            ids: self.ids | other.ids,
+        }
+    }
+}
+
+impl BitOrAssign for PageParts {
+    fn bitor_assign(&mut self, other: PageParts) {
+        *self = *self | other;
+    }
+}
+
+/// What a page says about one of its links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkDetail {
+    /// The element that it comes from.
+    pub kind: LinkKind,
+    /// Its `rel` attribute, decoded; empty if it has none.
+    pub rel: String,
+    /// Its text: decoded, in one line, up to 100 characters.
+    pub text: String,
+    /// What follows `#` in its target, as spelled in the page, with percent-encoding.
+    pub fragment: Option<String>,
+}
+
+/// The parts of a page, undecoded.
+#[derive(Default)]
+pub(super) struct RawParts<'p> {
+    /// Runs of visible text in links, each with the index of its link, in document order.
+    texts: Vec<(usize, &'p [u8])>,
+    /// The `rel` attribute of each link.
+    rels: Vec<&'p [u8]>,
+    /// Values that may contain URLs of requisites, at most [`MAX_LINKS`].
+    references: Vec<(ReferenceKind, &'p [u8])>,
+    /// At most [`MAX_LINKS`].
+    ids: Vec<&'p [u8]>,
+    /// Whether there are more references, and more IDs.
+    excess: (bool, bool),
+}
+
+impl<'p> RawParts<'p> {
+    /// The details of the links, one call per link with ascending indexes.
+    pub(super) fn link_details(&self) -> LinkDetails<'_, 'p> {
+        LinkDetails { texts: &self.texts, rels: &self.rels }
+    }
+
+    /// Passes the requisites and the IDs to a handler.
+    pub(super) fn pass_to(
+        &self,
+        handler: &mut impl PageHandler,
+        resolver: &UrlResolver,
+        context: &PageContext,
+    ) {
+        let max_bytes = max_link_bytes(context.page_bytes);
+        let mut requisites =
+            Requisites { handler, resolver, context, resolved: String::new(), max_bytes, count: 0 };
+        for &(kind, raw) in &self.references {
+            requisites.reference(kind, raw);
+        }
+        if self.excess.0 {
+            requisites.handler.requisite(RequisiteKind::Image, Err(BadLink::TooMany));
+        }
+        let mut max_bytes = max_link_bytes(context.page_bytes);
+        for raw in &self.ids {
+            if raw.len() > MAX_TARGET_BYTES || raw.len() > max_bytes {
+                handler.id(None);
+                continue;
+            }
+            let id = attribute_text(raw, context.decoding);
+            max_bytes = max_bytes.saturating_sub(id.len());
+            handler.id(Some(&id));
+        }
+        if self.excess.1 {
+            handler.id(None);
+        }
+    }
+}
+
+/// Resolves the requisites of a page, within its limits.
+struct Requisites<'a, H> {
+    handler: &'a mut H,
+    resolver: &'a UrlResolver<'a>,
+    context: &'a PageContext<'a>,
+    resolved: String,
+    max_bytes: usize,
+    count: usize,
+}
+
+impl<H: PageHandler> Requisites<'_, H> {
+    fn reference(&mut self, kind: ReferenceKind, raw: &[u8]) {
+        let decoding = self.context.decoding;
+        match kind {
+            ReferenceKind::Requisite(kind) if raw.len() <= MAX_TARGET_BYTES => {
+                self.target(kind, &attribute_text(raw, decoding));
+            }
+            ReferenceKind::Srcset => {
+                let srcset = attribute_text(raw, decoding);
+                srcset::each_url(&srcset, |range| self.target(RequisiteKind::Image, &srcset[range]));
+            }
+            ReferenceKind::Style => {
+                css::each_url(&attribute_text(raw, decoding), |url| self.target(url.kind, &url.target));
+            }
+            ReferenceKind::StyleElement => {
+                let css = match raw.is_ascii() {
+                    true => String::from_utf8_lossy(raw),
+                    false => decoding().decode_without_bom_handling(raw).0,
+                };
+                css::each_url(&css, |url| self.target(url.kind, &url.target));
+            }
+            _ => {}
+        }
+    }
+
+    fn target(&mut self, kind: RequisiteKind, target: &str) {
+        // A place in the page itself.
+        if matches!(target.trim_ascii().as_bytes(), [] | [b'#', ..]) {
+            return;
+        }
+        let mut result = match self.max_bytes == 0 || self.count == MAX_LINKS {
+            true => Err(BadLink::TooMany),
+            false if target.len() > MAX_TARGET_BYTES => Err(BadLink::TooLong),
+            false => self.resolver.resolve(target, self.context.encoding, &mut self.resolved),
+        };
+        match result {
+            Ok(()) if self.resolved.len() > self.max_bytes => result = Err(BadLink::TooMany),
+            Ok(()) => self.max_bytes -= self.resolved.len(),
+            Err(BadLink::TooLong) => self.max_bytes = self.max_bytes.saturating_sub(MAX_URL_BYTES),
+            Err(_) => {}
+        }
+        self.count += 1;
+        self.handler.requisite(kind, result.map(|()| self.resolved.as_str()));
+    }
+}
+
+/// Decodes the details of links in ascending order.
+pub(super) struct LinkDetails<'t, 'p> {
+    texts: &'t [(usize, &'p [u8])],
+    rels: &'t [&'p [u8]],
+}
+
+impl LinkDetails<'_, '_> {
+    /// The details of the link with this index. What does not fit into `max_bytes` is left out.
+    pub(super) fn detail(
+        &mut self,
+        link: usize,
+        kind: LinkKind,
+        target: &str,
+        context: &PageContext,
+        max_bytes: &mut usize,
+    ) -> LinkDetail {
+        let mut take = |text: String| {
+            let taken = Some(text).filter(|text| text.len() <= *max_bytes).unwrap_or_default();
+            *max_bytes -= taken.len();
+            taken
+        };
+        let text = take(self.text(link));
+        let rel = self.rels.get(link).filter(|rel| rel.len() <= MAX_URL_BYTES);
+        let rel = take(rel.map(|rel| attribute_text(rel, context.decoding).into_owned()).unwrap_or_default());
+        let fragment = target.split_once('#').map(|(_, fragment)| {
+            take(fragment.trim_end_matches(|c| c <= ' ').replace(['\t', '\n', '\r'], ""))
+        });
+        LinkDetail { kind, rel, text, fragment }
+    }
+
+    /// The text of the link with this index, in one line. Empty if it has none.
+    fn text(&mut self, link: usize) -> String {
+        let skipped = self.texts.iter().take_while(|(index, _)| *index < link).count();
+        let own = self.texts[skipped..].iter().take_while(|(index, _)| *index == link).count();
+        let (runs, rest) = self.texts[skipped..].split_at(own);
+        self.texts = rest;
+        let runs: Vec<&[u8]> = runs.iter().map(|(_, run)| *run).collect();
+        // A space in place of markup.
+        let mut text = text::one_line(&runs.join(&b' '));
+        if let Some((end, _)) = text.char_indices().nth(MAX_TEXT_CHARS) {
+            text.truncate(end);
+            text.truncate(text.trim_end().len());
+        }
+        text
+    }
+}
+
+/// Collects the link targets and the wanted parts of a page, and passes its text to the handler.
+pub(super) struct PartsSink<'h, 'p, H> {
+    pub(super) page: PageSink<'h, 'p, H>,
+    pub(super) parts: RawParts<'p>,
+    wanted: PageParts,
+    /// The link that the scanner is in.
+    open: Option<OpenLink>,
+}
+
+struct OpenLink {
+    index: usize,
+    raw_bytes: usize,
+}
+
+impl<'h, 'p, H: PageHandler> PartsSink<'h, 'p, H> {
+    pub(super) fn new(page: PageSink<'h, 'p, H>, wanted: PageParts) -> Self {
+        PartsSink { page, parts: RawParts::default(), wanted, open: None }
+    }
+}
+
+impl<'p, H: PageHandler> Sink<'p> for PartsSink<'_, 'p, H> {
+    const WANTS_ALL_TAGS: bool = true;
+
+    fn element(&mut self, element: Element, attributes: &Attributes<'p>) {
+        let index = self.page.targets.links.len();
+        self.page.element(element, attributes);
+        let is_link = self.page.targets.links.len() > index;
+        if is_link && self.wanted.link_details {
+            self.parts.rels.push(attributes.rel.unwrap_or_default());
+        }
+        if element == Element::Anchor {
+            // An anchor ends at the next one, as in browsers.
+            self.open = (is_link && self.wanted.link_details).then_some(OpenLink { index, raw_bytes: 0 });
+        }
+    }
+
+    fn start_tag(&mut self, tag: &StartTag<'p>) {
+        if self.wanted.ids {
+            for id in tag.ids() {
+                push(&mut self.parts.ids, id, &mut self.parts.excess.1);
+            }
+        }
+        if self.wanted.requisites {
+            tag.each_reference(|kind, value| {
+                if let ReferenceKind::Requisite(_) | ReferenceKind::Srcset | ReferenceKind::Style = kind {
+                    push(&mut self.parts.references, (kind, value), &mut self.parts.excess.0);
+                }
+            });
+        }
+    }
+
+    fn style(&mut self, content: &'p [u8]) {
+        if self.wanted.requisites {
+            let reference = (ReferenceKind::StyleElement, content);
+            push(&mut self.parts.references, reference, &mut self.parts.excess.0);
+        }
+    }
+
+    fn anchor_end(&mut self) {
+        self.open = None;
+    }
+
+    fn text(&mut self, run: &'p [u8]) {
+        if let Some(OpenLink { index, raw_bytes }) = &mut self.open
+            && !run.is_empty()
+            && *raw_bytes < MAX_RAW_BYTES
+        {
+            let kept = &run[..run.len().min(MAX_RAW_BYTES - *raw_bytes)];
+            *raw_bytes += kept.len();
+            self.parts.texts.push((*index, kept));
+        }
+        self.page.text(run);
+    }
+
+    fn title(&mut self, content: &'p [u8]) {
+        self.page.title(content);
+    }
+}
+
+/// Appends a value, unless there are [`MAX_LINKS`] of them.
+fn push<T>(list: &mut Vec<T>, value: T, excess: &mut bool) {
+    match list.len() < MAX_LINKS {
+        true => list.push(value),
+        false => *excess = true,
+    }
+}
