@@ -133,9 +133,9 @@ pub struct Attributes<'p> {
 /// The attributes of a start tag that is complete, parsed when they are asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct TagAttributes<'p> {
-    page: &'p [u8],
+    pub(super) page: &'p [u8],
     /// The end of the tag's name.
-    at: usize,
+    pub(super) at: usize,
 }
 
 impl<'p> TagAttributes<'p> {

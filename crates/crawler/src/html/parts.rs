@@ -4,7 +4,7 @@
 use std::ops::{BitOr, BitOrAssign};
 
 use super::attributes::Attributes;
-use super::scanner::{Element, Sink};
+use super::scanner::{Element, Markup, Sink};
 use super::start_tag::{ReferenceKind, RequisiteKind, StartTag};
 use super::url_resolver::UrlResolver;
 use super::{
@@ -244,7 +244,7 @@ impl<'h, 'p, H: PageHandler> PartsSink<'h, 'p, H> {
 }
 
 impl<'p, H: PageHandler> Sink<'p> for PartsSink<'_, 'p, H> {
-    const WANTS_ALL_TAGS: bool = true;
+    const WANTS_MARKUP: bool = true;
 
     fn element(&mut self, element: Element, attributes: &Attributes<'p>) {
         let index = self.page.targets.links.len();
@@ -259,25 +259,21 @@ impl<'p, H: PageHandler> Sink<'p> for PartsSink<'_, 'p, H> {
         }
     }
 
-    fn start_tag(&mut self, tag: &StartTag<'p>) {
+    fn markup(&mut self, markup: Markup<'p>) {
+        let Some(tag) = StartTag::parse(&markup) else { return };
+        let RawParts { ids, references, excess, .. } = &mut self.parts;
         if self.wanted.ids {
-            for id in tag.ids() {
-                push(&mut self.parts.ids, id, &mut self.parts.excess.1);
-            }
+            tag.ids().for_each(|id| push(ids, id, &mut excess.1));
         }
         if self.wanted.requisites {
             tag.each_reference(|kind, value| {
                 if let ReferenceKind::Requisite(_) | ReferenceKind::Srcset | ReferenceKind::Style = kind {
-                    push(&mut self.parts.references, (kind, value), &mut self.parts.excess.0);
+                    push(references, (kind, value), &mut excess.0);
                 }
             });
-        }
-    }
-
-    fn style(&mut self, content: &'p [u8]) {
-        if self.wanted.requisites {
-            let reference = (ReferenceKind::StyleElement, content);
-            push(&mut self.parts.references, reference, &mut self.parts.excess.0);
+            if let Some(content) = StartTag::style(&markup) {
+                push(references, (ReferenceKind::StyleElement, content), &mut excess.0);
+            }
         }
     }
 

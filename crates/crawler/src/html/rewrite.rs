@@ -7,7 +7,7 @@ use url::Url;
 
 use super::attributes::Attributes;
 use super::charset::Charset;
-use super::scanner::{self, Element, Sink};
+use super::scanner::{self, Element, Markup, Sink};
 use super::start_tag::{ReferenceKind, RequisiteKind, StartTag};
 use super::url_resolver::UrlResolver;
 use super::{
@@ -163,7 +163,7 @@ struct Values<'p> {
 }
 
 impl<'p> Sink<'p> for Values<'p> {
-    const WANTS_ALL_TAGS: bool = true;
+    const WANTS_MARKUP: bool = true;
 
     fn element(&mut self, element: Element, attributes: &Attributes<'p>) {
         if element == Element::Base {
@@ -171,12 +171,12 @@ impl<'p> Sink<'p> for Values<'p> {
         }
     }
 
-    fn start_tag(&mut self, tag: &StartTag<'p>) {
-        tag.each_reference(|kind, value| self.found.push((kind, value)));
-    }
-
-    fn style(&mut self, content: &'p [u8]) {
-        self.found.push((ReferenceKind::StyleElement, content));
+    fn markup(&mut self, markup: Markup<'p>) {
+        if let Some(tag) = StartTag::parse(&markup) {
+            tag.each_reference(|kind, value| self.found.push((kind, value)));
+        }
+        let style = StartTag::style(&markup);
+        self.found.extend(style.map(|content| (ReferenceKind::StyleElement, content)));
     }
 }
 

@@ -8,7 +8,6 @@ use memchr::{memchr, memmem};
 use super::attributes::{self, Attributes, Name, TagAttributes};
 use super::foreign::{ForeignElements, Tag};
 use super::raw_text;
-use super::start_tag::StartTag;
 
 /// The elements that are passed to a sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +33,8 @@ pub enum Markup<'p> {
         name: &'p [u8],
         /// The attributes.
         attributes: TagAttributes<'p>,
+        /// Whether the element is one of SVG or MathML.
+        is_foreign: bool,
         /// Whether the tag ends the element, as `<path/>` does in SVG and MathML.
         is_empty: bool,
     },
@@ -65,19 +66,8 @@ pub trait Sink<'p> {
         false
     }
 
-    /// Whether [`start_tag`](Sink::start_tag) and [`style`](Sink::style) are called. They take no time otherwise.
-    const WANTS_ALL_TAGS: bool = false;
-
     /// A start tag of one of these elements.
     fn element(&mut self, element: Element, attributes: &Attributes<'p>);
-
-    /// A start tag of any element, before [`element`](Sink::element).
-    #[inline]
-    fn start_tag(&mut self, _tag: &StartTag<'p>) {}
-
-    /// The content of a `style` that is an HTML element.
-    #[inline]
-    fn style(&mut self, _content: &'p [u8]) {}
 
     /// The end tag of an anchor, or one without a start tag.
     #[inline]
@@ -156,7 +146,6 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
     /// Scans a start tag of HTML, whose name is from `start` to `at`.
     #[inline(always)]
     fn html_start_tag(&mut self, name: Name, start: usize, at: usize) -> Option<usize> {
-        self.any_start_tag(name, at, false);
         match name {
             Name::A => self.linking_tag(Element::Anchor, start, at),
             Name::AREA => self.linking_tag(Element::Area, start, at),
@@ -178,7 +167,7 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
             Name::LONG if self.page[start..at].eq_ignore_ascii_case(b"plaintext") => None,
             _ => {
                 let end = attributes::skip(self.page, at)?;
-                self.start_markup(start, at, false);
+                self.start_markup(start, at, false, false);
                 Some(end.at)
             }
         }
@@ -188,7 +177,7 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
     #[inline(never)]
     fn foreign_root(&mut self, name: Name, start: usize, at: usize) -> Option<usize> {
         let end = attributes::skip(self.page, at)?;
-        self.start_markup(start, at, end.self_closing);
+        self.start_markup(start, at, true, end.self_closing);
         let (mut at, tag) = (end.at, self.tag(start, at));
         if end.self_closing {
             return Some(at);
@@ -210,12 +199,11 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
             self.foreign.open_html(name, &tag);
             next
         } else {
-            self.any_start_tag(name, at, true);
             let end = match name {
                 Name::A => self.element(Element::Anchor, at)?,
                 _ => attributes::skip(self.page, at)?,
             };
-            self.start_markup(start, at, end.self_closing);
+            self.start_markup(start, at, true, end.self_closing);
             if !end.self_closing {
                 self.foreign.open_foreign(name, &tag);
             }
@@ -237,19 +225,8 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
     #[inline]
     fn linking_tag(&mut self, element: Element, start: usize, at: usize) -> Option<usize> {
         let end = self.element(element, at)?;
-        self.start_markup(start, at, false);
+        self.start_markup(start, at, false, false);
         Some(end.at)
-    }
-
-    /// Passes a start tag to a sink that wants all of them; its attributes start at `at`.
-    #[inline(always)]
-    fn any_start_tag(&mut self, name: Name, at: usize, is_foreign: bool) {
-        if S::WANTS_ALL_TAGS
-            && self.templates == 0
-            && let Some(tag) = StartTag::parse(self.page, name, at, is_foreign)
-        {
-            self.sink.start_tag(&tag);
-        }
     }
 
     /// Passes an element to the sink; its attributes start at `at`.
@@ -264,10 +241,10 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
 
     /// Passes a start tag to a sink that wants markup; its name is from `start` to `at`.
     #[inline(always)]
-    fn start_markup(&mut self, start: usize, at: usize, is_empty: bool) {
+    fn start_markup(&mut self, start: usize, at: usize, is_foreign: bool, is_empty: bool) {
         if S::WANTS_MARKUP && self.templates == 0 {
             let (name, attributes) = (&self.page[start..at], TagAttributes::new(self.page, at));
-            self.sink.markup(Markup::Start { name, attributes, is_empty });
+            self.sink.markup(Markup::Start { name, attributes, is_foreign, is_empty });
         }
     }
 
@@ -286,9 +263,6 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
             let (name, attributes) = (&self.page[start..at], TagAttributes::new(self.page, at));
             let content = &self.page[end.at..closing.unwrap_or(self.page.len())];
             self.sink.markup(Markup::Raw { name, attributes, content });
-        }
-        if S::WANTS_ALL_TAGS && name == Name::STYLE && self.templates == 0 {
-            self.sink.style(&self.page[end.at..closing.unwrap_or(self.page.len())]);
         }
         attributes::skip(self.page, closing? + "</".len() + name.len()).map(|end| end.at)
     }

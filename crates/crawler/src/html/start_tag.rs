@@ -1,6 +1,7 @@
 //! A start tag with the attributes that refer to other files, and what they refer to.
 
-use super::attributes::{self, Name};
+use super::attributes::{self, Name, TagAttributes};
+use super::scanner::Markup;
 use super::{LinkKind, MAX_TARGET_BYTES};
 
 /// An attribute that refers to another file, names a place in the page, or says what such an attribute means.
@@ -154,19 +155,32 @@ pub struct StartTag<'p> {
 }
 
 impl<'p> StartTag<'p> {
-    /// Parses a tag; `at` is the end of its name. `None` if the page ends before the tag.
-    pub(super) fn parse(page: &'p [u8], name: Name, at: usize, is_foreign: bool) -> Option<StartTag<'p>> {
+    /// Parses a start tag, also that of an element whose content is no markup. `None` for an end tag.
+    pub(super) fn parse(markup: &Markup<'p>) -> Option<StartTag<'p>> {
+        let (name, TagAttributes { page, at }, is_foreign) = match *markup {
+            Markup::Start { name, attributes, is_foreign, .. } => (name, attributes, is_foreign),
+            Markup::Raw { name, attributes, .. } => (name, attributes, false),
+            Markup::End(_) => return None,
+        };
         let mut found = [None; ATTRIBUTES];
         attributes::for_each(page, at, |name, spelling, value| {
             if let Some(attribute) = Attribute::of(name, spelling) {
                 found[attribute as usize].get_or_insert((spelling, value));
             }
         })?;
-        Some(StartTag { name, is_foreign, attributes: found })
+        Some(StartTag { name: Name::new(name), is_foreign, attributes: found })
     }
 
     fn value(&self, attribute: Attribute) -> Option<&'p [u8]> {
         self.attributes[attribute as usize].map(|(_, value)| value)
+    }
+
+    /// The content of a `style` element, if this is one.
+    pub(super) fn style(markup: &Markup<'p>) -> Option<&'p [u8]> {
+        match *markup {
+            Markup::Raw { name, content, .. } if Name::new(name) == Name::STYLE => Some(content),
+            _ => None,
+        }
     }
 
     /// The names of the place that the element is: its `id`, and the `name` of an anchor.
