@@ -63,6 +63,7 @@ fn config() -> BackendConfig {
         ttl: Duration::from_secs(60 * 60),
         domain_ttl: Duration::from_secs(5 * 60),
         keep_depths: false,
+        keep_discovery: false,
         similarity: Threshold::new(0.9),
         strip_query: Default::default(),
         keep_content: true,

@@ -36,6 +36,7 @@ fn config() -> BackendConfig {
         ttl: Duration::from_secs(3600),
         domain_ttl: Duration::from_secs(300),
         keep_depths: false,
+        keep_discovery: false,
         similarity: None,
         strip_query: Default::default(),
         keep_content: false,

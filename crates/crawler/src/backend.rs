@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::Domain;
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::fetch::http::AddressKinds;
-use crate::modules::OutputWrite;
+use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::outcome::Outcome;
 use crate::prioritizer::{Priority, ServiceStats, SourceLink};
 use crate::similarity::{Fingerprint, HashKey};
@@ -33,9 +33,13 @@ use crate::sitemap;
 use crate::stats::{BodyBytes, RequestCounter};
 use crate::task::Depth;
 use crate::url_list::UrlList;
+use crate::url_record::{Discovery, RequestRecord, UrlRecord};
 
 /// Poll interval of a backend that cannot wake requests while others hold the rest of a budget.
 const BUDGET_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How often a URL is requested. The second try comes after a pause, and only after a failure that may pass.
+const MAX_ATTEMPTS: u8 = 2;
 
 /// A worker of a crawl. Workers are numbered from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -126,6 +130,12 @@ pub struct Lease {
     pub unreachable: Option<Arc<str>>,
     /// When the page was last modified, by a sitemap: Unix time in seconds.
     pub lastmod: Option<u32>,
+    /// How often the URL was requested in vain.
+    pub attempts: u8,
+    /// When the URL was admitted: Unix time in milliseconds; 0 if that is not known.
+    pub queued_at: u64,
+    /// How the URL was found, if that is kept and it is no seed.
+    pub discovery: Option<Arc<Discovery>>,
 }
 
 impl Lease {
@@ -137,6 +147,11 @@ impl Lease {
     /// Whether the URL is that of a sitemap, and not of a page.
     pub fn is_sitemap(&self) -> bool {
         sitemap::is_sitemap(&self.url)
+    }
+
+    /// Whether the URL is requested again after this outcome, because the failure may pass.
+    pub fn is_retried(&self, outcome: &Outcome) -> bool {
+        self.attempts + 1 < MAX_ATTEMPTS && outcome.is_transient() && !outcome.exceeds_max_retry_after()
     }
 }
 
@@ -242,9 +257,11 @@ pub struct Completion {
     pub linked_domains: Vec<Domain>,
     /// Number of links rejected before admission, by reason.
     pub rejected_links: BTreeMap<Cow<'static, str>, u64>,
-    /// What a page adds to each output, by the output's index. The backend stores it until the outputs are
+    /// What the URL adds to each output, by the output's index. The backend stores it until the outputs are
     /// [written](Backend::record_outputs_written).
     pub writes: Vec<(usize, OutputWrite)>,
+    /// The last request for the URL. It stays in the worker.
+    pub request: RequestRecord,
     /// When the next request to the host is allowed, if a request was sent.
     pub host_delay: Option<HostDelay>,
     /// How long to wait, from now, before the next request to the URL's site.
@@ -264,6 +281,7 @@ impl Completion {
             linked_domains: Vec::new(),
             rejected_links: BTreeMap::new(),
             writes: Vec::new(),
+            request: RequestRecord::default(),
             host_delay: None,
             site_cooldown: Duration::ZERO,
         }
@@ -277,6 +295,9 @@ pub enum CompleteResult {
     Applied {
         /// The number of the page, if the outcome was a page.
         id: Option<u64>,
+        /// The number of its writes, if it has any. They are numbered 1, 2, 3 … without gaps, in the order in which the outputs
+        /// get them.
+        sequence: Option<u64>,
         /// Number of outlinks that were new.
         new: u64,
         /// The budget that is used up now, if any.
@@ -502,9 +523,14 @@ pub trait Backend: Send + Sync + 'static {
     /// They hold for every worker, also after a crash.
     fn pin_address_kinds(&self, host: &str, kinds: AddressKinds) -> impl BackendFuture<AddressKinds>;
 
-    /// Records that the outputs are written up to page `last_id` and have these lengths. The backend can drop what it
+    /// Records that the outputs are written up to this position and have these lengths. The backend can drop what it
     /// stored for them.
-    fn record_outputs_written(&self, last_id: u64, lengths: Vec<u64>) -> impl BackendFuture<()>;
+    fn record_outputs_written(&self, written: OutputPosition, lengths: Vec<u64>) -> impl BackendFuture<()>;
+
+    /// Takes the URLs that are not completed out of the queues, at the end of a crawl in one process.
+    fn drain_pending(&self, _each: &mut dyn FnMut(UrlRecord<'static>)) -> Result<(), BackendError> {
+        Ok(())
+    }
 
     /// The key of all fingerprints of this crawl. It is the same for all processes.
     fn hash_key(&self) -> HashKey;

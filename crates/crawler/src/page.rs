@@ -12,6 +12,7 @@ use crate::html::parts::LinkDetail;
 use crate::html::start_tag::RequisiteKind;
 use crate::media::Media;
 use crate::url_list::UrlList;
+use crate::url_record::{Discovery, RequestRecord};
 
 /// A fetched page, as [modules](crate::Module) and [streams](crate::Crawler::pages) receive it.
 #[derive(Debug, Clone)]
@@ -95,6 +96,17 @@ impl PageIds {
 }
 
 impl Page {
+    /// Sets how the page was found, and when it was fetched.
+    pub(crate) fn set_origin(&mut self, discovery: Option<&Discovery>, request: &RequestRecord) {
+        if let Some(Discovery { found_on, redirects }) = discovery {
+            self.found_on.clone_from(found_on);
+            self.redirects.clone_from(redirects);
+        }
+        self.fetched = request.done.unwrap_or(self.fetched);
+        self.first_byte = request.first_byte.unwrap_or(self.fetched);
+        self.requested = request.requested.unwrap_or(self.first_byte);
+    }
+
     /// The Content-Type header.
     pub(crate) fn content_type(&self) -> Option<Cow<'_, str>> {
         self.header("content-type")

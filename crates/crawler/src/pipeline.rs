@@ -183,6 +183,7 @@ impl Crawler {
             ttl: UNLIMITED_TTL,
             domain_ttl: Duration::from_secs(5 * 60),
             keep_depths: false,
+            keep_discovery: false,
             similarity: Threshold::new(0.9),
             strip_query: StripQuery::default(),
             keep_content: true,

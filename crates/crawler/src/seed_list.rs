@@ -90,7 +90,9 @@ impl SpooledSeeds {
             depth: 0,
             redirects: 0,
             is_revisit: false,
+            queued_at: 0,
             source_link: None,
+            discovery: None,
         };
         self.queue.push(seed);
     }

@@ -1,10 +1,12 @@
 //! What is known about a URL of a crawl when it is completed, for outputs that have a row for every URL.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use crate::backend::Completion;
+use crate::origin::origin_prefix;
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::sitemap;
@@ -19,6 +21,24 @@ pub struct Discovery {
     pub found_on: Option<String>,
     /// The URLs that redirected to it, first to last.
     pub redirects: Vec<String>,
+}
+
+impl Discovery {
+    /// A URL that the page or sitemap at this task's URL names. The sitemaps of a page are those that its robots.txt names.
+    pub(crate) fn on(task_url: &str, is_sitemap: bool) -> Discovery {
+        let found_on = match is_sitemap && !sitemap::is_sitemap(task_url) {
+            true => format!("{}robots.txt", origin_prefix(task_url)),
+            false => sitemap::shown_url(task_url).to_owned(),
+        };
+        Discovery { found_on: Some(found_on), redirects: Vec::new() }
+    }
+
+    /// A URL to which another one redirects, which was found so.
+    pub(crate) fn redirected(from: Option<&Discovery>, task_url: &str) -> Discovery {
+        let mut discovery = from.cloned().unwrap_or_default();
+        discovery.redirects.push(sitemap::shown_url(task_url).to_owned());
+        discovery
+    }
 }
 
 /// The last request for a URL, as far as it came.
@@ -62,7 +82,33 @@ pub struct UrlRecord<'p> {
     pub page: Option<&'p Page>,
 }
 
-impl UrlRecord<'_> {
+impl<'p> UrlRecord<'p> {
+    /// The record of a URL that a worker completes now.
+    pub(crate) fn of(completion: &Completion, outcome: Outcome, page: Option<&'p Page>) -> UrlRecord<'p> {
+        let Completion { lease, request, .. } = completion;
+        let (url, discovery) = (Arc::clone(&lease.url), lease.discovery.clone());
+        UrlRecord {
+            retries: lease.attempts,
+            request: request.clone(),
+            done: Some(SystemTime::now()),
+            page,
+            ..UrlRecord::new(url, outcome, lease.depth, discovery, lease.queued_at)
+        }
+    }
+
+    /// A URL for which no request is known.
+    pub(crate) fn new(
+        task_url: Arc<str>,
+        outcome: Outcome,
+        depth: Depth,
+        discovery: Option<Arc<Discovery>>,
+        queued_at: u64,
+    ) -> UrlRecord<'static> {
+        let queued = (queued_at > 0).then(|| UNIX_EPOCH + Duration::from_millis(queued_at));
+        let (request, done) = (RequestRecord::default(), None);
+        UrlRecord { task_url, outcome, depth, discovery, retries: 0, queued, request, done, page: None }
+    }
+
     /// The URL as it is requested and shown.
     pub fn url(&self) -> &str {
         sitemap::shown_url(&self.task_url)

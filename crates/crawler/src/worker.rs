@@ -41,6 +41,7 @@ use crate::sitemap;
 use crate::stop::StopHandle;
 use crate::task::Depth;
 use crate::url_list::UrlList;
+use crate::url_record::UrlRecord;
 
 /// How long a worker waits for new leases before it polls again.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -238,7 +239,9 @@ impl<R: Backend> Worker<R> {
             completion.outcome = Outcome::Rejected { why };
             return Ok(FetchedLease::without_request(host, completion));
         }
-        completion.outcome = match self.fetch(&lease, &budget).await {
+        let fetched = self.fetch(&lease, &budget).await;
+        completion.request = budget.request();
+        completion.outcome = match fetched {
             Err(outcome) => outcome,
             Ok((url, FetchResult::Redirect(location))) if lease.is_sitemap() => {
                 self.redirect_sitemap(&url, &lease, &location, &mut completion.sitemaps)
@@ -310,6 +313,7 @@ impl<R: Backend> Worker<R> {
         wanted.link_details |= context.wants_source_links;
         let mut parsed = ParsedPage::new(key, url, lease.depth, download, context.similarity, wanted, config);
         parsed.page.lastmod = lease.lastmod.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds.into()));
+        parsed.page.set_origin(lease.discovery.as_deref(), &completion.request);
         // A revisit only collects links: the page was stored by the first visit.
         let content_match = match lease.is_revisit {
             true => ContentMatch::New,
@@ -333,26 +337,36 @@ impl<R: Backend> Worker<R> {
         if !lease.is_revisit {
             let Some(page) = self.run_modules(parsed.page).await else { return Ok(Outcome::NotReached) };
             completion.writes = context.pipeline.render(&page);
+            let record = UrlRecord::of(completion, Outcome::Page, Some(&page));
+            context.pipeline.add_url(&record, &mut completion.writes);
         }
         Ok(Outcome::Page)
     }
 
-    /// Runs the modules on a page, on a thread for blocking calls if a module may block. Returns `None` if
-    /// the crawl stops and a module does not finish in time; the URL stays outstanding then.
+    /// Runs the modules on a page. Returns `None` if the crawl stops and a module does not finish in time; the URL stays
+    /// outstanding then.
     async fn run_modules(&self, page: Page) -> Option<Page> {
-        let WorkerContext { pipeline, stop, .. } = &*self.context;
-        let pipeline = Arc::clone(pipeline);
-        if !pipeline.is_blocking() {
+        self.call_modules(move |pipeline| {
             pipeline.run_modules(&page);
-            return Some(page);
+            page
+        })
+        .await
+    }
+
+    /// Calls modules, on a thread for blocking calls if a module may block. Returns `None` if the crawl stops and the call does
+    /// not return in time.
+    async fn call_modules<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&PagePipeline) -> T + Send + 'static,
+    ) -> Option<T> {
+        let WorkerContext { pipeline, stop, .. } = &*self.context;
+        if !pipeline.is_blocking() {
+            return Some(call(pipeline));
         }
-        let processed = async {
+        let pipeline = Arc::clone(pipeline);
+        let called = async {
             let _call = self.module_calls.acquire().await;
-            let call = tokio::task::spawn_blocking(move || {
-                pipeline.run_modules(&page);
-                page
-            });
-            call.await
+            tokio::task::spawn_blocking(move || call(&pipeline)).await
         };
         let timed_out = async {
             stop.stop_requested().await;
@@ -360,15 +374,15 @@ impl<R: Backend> Worker<R> {
         };
         tokio::select! {
             biased;
-            processed = processed => match processed {
-                Ok(page) => Some(page),
+            called = called => match called {
+                Ok(result) => Some(result),
                 Err(failed) => std::panic::resume_unwind(failed.into_panic()),
             },
             () = timed_out => None,
         }
     }
 
-    /// Completes a lease and writes its page to the outputs. Returns its host. The permits are released at the
+    /// Completes a lease and writes what its URL adds to the outputs. Returns its host. The permits are released at the
     /// end.
     async fn complete(
         self: Arc<Self>,
@@ -376,8 +390,9 @@ impl<R: Backend> Worker<R> {
         completion: Option<Completion>,
         _permits: Permits,
     ) -> Result<Arc<str>, BackendError> {
-        let Some(completion) = completion else { return Ok(host) };
+        let Some(mut completion) = completion else { return Ok(host) };
         let WorkerContext { pipeline, backend, stop, .. } = &*self.context;
+        let record = self.record(&mut completion);
         // The URL stays outstanding, for a worker that can write its page.
         if !pipeline.write_parts(&completion) {
             stop.stop();
@@ -387,26 +402,49 @@ impl<R: Backend> Worker<R> {
             (completion.writes.clone(), completion.lease.clone(), completion.outcome.clone());
         let has_robots_sitemaps = !completion.sitemaps.urls.is_empty() && !lease.is_sitemap();
         let results = backend.complete(vec![completion]).await?;
+        let Some(CompleteResult::Applied { id, sequence, exhausted, .. }) = results.first() else {
+            return Ok(host);
+        };
         // The outcome of a revisited URL was reported by the first visit.
-        if !lease.is_revisit && matches!(results.first(), Some(CompleteResult::Applied { .. })) {
+        if !lease.is_revisit {
             pipeline.report_outcome(&sitemap::outcome(&lease.url, outcome), &lease);
         }
-        if has_robots_sitemaps && matches!(results.first(), Some(CompleteResult::Applied { .. })) {
+        if has_robots_sitemaps {
             self.robots_sitemaps_admitted(&lease);
         }
-        if let Some(CompleteResult::Applied { id, exhausted, .. }) = results.first() {
-            // Stop now: otherwise each host would find out only after its delay that the budget is exhausted.
-            if exhausted.is_some() {
-                stop.stop();
-            }
-            // A durable state still has what an output failed to write, so nothing is lost by stopping.
-            if let Some(id) = id
-                && !pipeline.write(*id, writes)
-            {
-                stop.stop();
-            }
+        // Stop now: otherwise each host would find out only after its delay that the budget is exhausted.
+        if exhausted.is_some() {
+            stop.stop();
+        }
+        // A durable state still has what an output failed to write, so nothing is lost by stopping.
+        if let Some(sequence) = sequence
+            && !pipeline.write(*sequence, *id, writes)
+        {
+            stop.stop();
+        }
+        if let Some(record) = record {
+            self.call_modules(move |pipeline| pipeline.process_url(&record)).await;
         }
         Ok(host)
+    }
+
+    /// Adds what a URL that is no page writes to the outputs. Returns its record if a module wants it.
+    fn record(&self, completion: &mut Completion) -> Option<UrlRecord<'static>> {
+        let Completion { lease, outcome, .. } = &*completion;
+        if lease.is_revisit || lease.is_retried(outcome) {
+            return None;
+        }
+        let is_page = *outcome == Outcome::Page;
+        let pipeline = &self.context.pipeline;
+        let is_wanted = pipeline.modules_want_urls();
+        if is_page && !is_wanted {
+            return None;
+        }
+        let record = UrlRecord::of(completion, sitemap::outcome(&lease.url, outcome.clone()), None);
+        if !is_page {
+            pipeline.add_url(&record, &mut completion.writes);
+        }
+        is_wanted.then_some(record)
     }
 
     /// Sets the outlinks, the linked domains and the rejected links of a completion.

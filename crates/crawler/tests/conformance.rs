@@ -43,6 +43,7 @@ fn config() -> BackendConfig {
         ttl: 60 * MINUTE,
         domain_ttl: 5 * MINUTE,
         keep_depths: true,
+        keep_discovery: false,
         similarity: Threshold::new(0.9),
         strip_query: Default::default(),
         keep_content: true,
@@ -128,7 +129,7 @@ async fn outlinks_are_admitted_before_the_page_completes(backend: impl Backend) 
     let lease = lease_all(&backend, FIRST).await.remove(0);
     let outlinks = vec![discovered("http://a/x", 1), discovered("http://a/", 1), discovered("http://b/", 1)];
     let completed = backend.complete(vec![page(&lease, outlinks)]).await.unwrap();
-    assert_eq!(completed, [CompleteResult::Applied { id: Some(1), new: 2, exhausted: None }]);
+    assert_eq!(completed, [CompleteResult::Applied { id: Some(1), sequence: None, new: 2, exhausted: None }]);
     let snapshot = backend.snapshot().await.unwrap();
     assert_eq!((snapshot.admitted, snapshot.completed, snapshot.outstanding()), (3, 1, 2));
 }
@@ -287,7 +288,7 @@ async fn completed_url_found_at_a_smaller_depth_is_revisited(backend: impl Backe
     let completed = backend.complete(vec![page(&lease, Vec::new())]).await.unwrap();
     assert_eq!(
         completed,
-        [CompleteResult::Applied { id: None, new: 0, exhausted: None }],
+        [CompleteResult::Applied { id: None, sequence: None, new: 0, exhausted: None }],
         "it is the same page"
     );
     let snapshot = backend.snapshot().await.unwrap();

@@ -99,6 +99,7 @@ impl Model {
             ttl: Duration::from_secs(24 * 3600),
             domain_ttl: Duration::from_secs(5 * 60),
             keep_depths: false,
+            keep_discovery: false,
             similarity: None,
             strip_query: Default::default(),
             keep_content: false,

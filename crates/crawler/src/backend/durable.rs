@@ -8,6 +8,7 @@
 mod batch;
 pub(crate) mod checkpoint;
 pub(crate) mod committer;
+mod discovery;
 pub(crate) mod disk_storage;
 mod file_reader;
 mod inquiry;
@@ -40,7 +41,7 @@ pub(crate) use self::batch::Batch;
 use self::lock::Lock;
 pub use self::open::{OpenState, PriorState, StateOptions, StateWriter, open, open_in_scope};
 pub(crate) use self::open::{restore_host, restore_page};
-pub use self::outputs::{RecordedOutput, StateOutputs};
+pub use self::outputs::{OpenOutputs, RecordedOutput, StateOutputs};
 use self::panics::{DropGuarded, catch_panic};
 pub use self::recorded_settings::RecordedSettings;
 pub use self::scope_change::ResumedScope;
@@ -64,7 +65,7 @@ const SEEN: Table<u64> = TableDefinition::new("links");
 const PAGES: Table<u64> = TableDefinition::new("pages");
 /// Page bodies by segment: all bodies of a commit share a row, which costs much less than a row for each.
 const BODIES: Table<u64> = TableDefinition::new("bodies");
-/// Writes to the outputs that may not be in the files yet, by page number.
+/// Writes to the outputs that may not be in the files yet, by their number.
 const OUTPUT: Table<u64> = TableDefinition::new("output");
 /// Delays and page counts of hosts.
 const HOSTS: Table<&str> = TableDefinition::new("hosts");
@@ -225,8 +226,8 @@ impl Tables {
             }
             if !batch.output.is_empty() || batch.outputs_written.is_some() || is_first {
                 let mut output = transaction.open_table(OUTPUT)?;
-                for (page_number, row) in &batch.output {
-                    output.insert(page_number, row.as_slice())?;
+                for (sequence, row) in &batch.output {
+                    output.insert(sequence, row.as_slice())?;
                 }
                 if let Some(written) = batch.outputs_written {
                     output.retain_in(..=written, |_, _| false)?;
@@ -336,12 +337,8 @@ impl View {
         self.rows(|tables| &tables.pages, id, max)
     }
 
-    pub(crate) fn output_from(
-        &self,
-        page_number: u64,
-        max: usize,
-    ) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
-        self.rows(|tables| &tables.output, page_number, max)
+    pub(crate) fn output_from(&self, sequence: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
+        self.rows(|tables| &tables.output, sequence, max)
     }
 
     pub(crate) fn hosts_after(&self, host: &str, max: usize) -> Result<Vec<(String, Vec<u8>)>, BackendError> {

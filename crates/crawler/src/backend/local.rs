@@ -34,10 +34,12 @@ use super::{
 };
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
+use crate::modules::output::OutputPosition;
 use crate::prioritizer::{Priority, PriorityQueues};
 use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, ShingleCache, Threshold, Verdicts};
 use crate::stats::{BodyBytes, RequestCounter};
 use crate::strip_query::StripQuery;
+use crate::url_record::UrlRecord;
 
 /// A TTL after which nothing expires. It is a hundred years, not `Duration::MAX`, because Redis adds it to the time.
 pub const UNLIMITED_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -61,6 +63,8 @@ pub struct BackendConfig {
     pub domain_ttl: Duration,
     /// Whether smallest depths are tracked, because the crawl has a depth limit.
     pub keep_depths: bool,
+    /// Whether it is known how URLs were found, because a module or an output wants to know.
+    pub keep_discovery: bool,
     /// Similarity from which a page is dropped as a near-duplicate. `None` turns duplicate detection off.
     pub similarity: Option<Threshold>,
     /// Query parameters that are removed from links, also where the links of pages are compared.
@@ -452,10 +456,18 @@ impl<S: Storage> Backend for LocalBackend<S> {
         Ok(pinned)
     }
 
-    async fn record_outputs_written(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), BackendError> {
+    fn drain_pending(&self, each: &mut dyn FnMut(UrlRecord<'static>)) -> Result<(), BackendError> {
+        self.state().drain_pending(each)
+    }
+
+    async fn record_outputs_written(
+        &self,
+        written: OutputPosition,
+        lengths: Vec<u64>,
+    ) -> Result<(), BackendError> {
         let commit = {
             let mut state = self.state();
-            state.storage.record_outputs_written(last_id, lengths);
+            state.storage.record_outputs_written(written, lengths);
             state.storage.commit()
         };
         self.wait_committed(commit).await

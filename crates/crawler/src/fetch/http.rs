@@ -289,9 +289,11 @@ async fn read_response(
     let (head, body) = response.into_parts();
     let location = head.headers.get(header::LOCATION).map(|value| headers::location(value.as_bytes()));
     let status = head.status.as_u16();
+    let content_type = headers::text(&head.headers, header::CONTENT_TYPE);
+    byte_counter.response_started(status, content_type.clone());
     let mut download = Download {
         status,
-        content_type: headers::text(&head.headers, header::CONTENT_TYPE),
+        content_type,
         redirect: location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)),
         retry_after: headers::text(&head.headers, header::RETRY_AFTER)
             .and_then(|value| parse_retry_after(&value)),

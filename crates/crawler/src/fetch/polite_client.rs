@@ -56,6 +56,12 @@ pub trait FetchBudget: ByteBudget {
     /// Records the body bytes read and not counted yet.
     fn record_bytes(&self, bytes: BodyBytes);
 
+    /// Called when a request starts to connect, and when it is written.
+    fn request_started(&self) {}
+
+    /// Called when a request has ended, with all body bytes that it read.
+    fn request_done(&self, _bytes: BodyBytes) {}
+
     /// The outcome of a URL whose first try failed, when the crawl stops before the retry.
     fn stopped_before_retry(&self, first: Outcome) -> Outcome {
         first
@@ -294,10 +300,12 @@ impl PoliteClient {
         };
         let grant = grant?;
         let acquired = *times.connecting.get_or_init(Instant::now);
+        budget.request_started();
         let byte_counter = ByteCounter::new(grant.bytes, budget);
         let start = async |address| {
             let start = permit.start(address).await.map_err(|CoolingDown| Outcome::RequestNotProcessed)?;
             let _ = times.started.set(start);
+            budget.request_started();
             Ok(())
         };
         // Boxed: the future of a request is large, and most callers of this function wait for a permit without one.
@@ -315,6 +323,7 @@ impl PoliteClient {
         let elapsed = times.started.get().unwrap_or(&acquired).elapsed();
         permit.record_response_time(elapsed.saturating_sub(byte_counter.waited()));
         budget.record_bytes(byte_counter.uncounted());
+        budget.request_done(byte_counter.read());
         if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = result {
             permit.cool_down(time.min(MAX_RETRY_AFTER));
             if let Some(host_delay) = self.throttle.host_delay(host) {

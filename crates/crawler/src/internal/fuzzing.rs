@@ -18,7 +18,7 @@ pub fn check_state_records(bytes: &[u8]) {
     check_record(bytes, SeenRow::from_bytes, |row| row.to_bytes().to_vec());
     check_record(bytes, PageRow::from_bytes, PageRow::to_bytes);
     check_record(bytes, HostRow::from_bytes, |row| row.to_bytes());
-    check_record(bytes, writes_from_bytes, |writes| writes_to_bytes(writes));
+    check_record(bytes, writes_from_bytes, |(page, writes)| writes_to_bytes(*page, writes));
     check_record(
         bytes,
         |bytes| Checkpoint::from_bytes(bytes).map(|checkpoint| checkpoint.to_bytes()),

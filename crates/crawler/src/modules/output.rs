@@ -9,6 +9,8 @@ pub mod parts;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use self::finish::Finisher;
 use crate::error::{StorageError, StorageErrorKind};
 use crate::html::parts::PageParts;
@@ -87,6 +89,18 @@ pub trait Output: Send + Sync {
     }
 }
 
+/// What a page or another URL adds to the outputs, by the output's index.
+pub type Writes = Vec<(usize, OutputWrite)>;
+
+/// How far outputs are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputPosition {
+    /// The number of the last writes. Those of pages and of other URLs are counted together, from 1.
+    pub sequence: u64,
+    /// The last page. Pages have numbers of their own, after which the files of directories are named.
+    pub page: u64,
+}
+
 /// What one page adds to an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutputWrite {
@@ -132,6 +146,14 @@ pub enum Target {
 }
 
 impl Target {
+    /// A write of these bytes.
+    pub(crate) fn write_of(&self, bytes: Vec<u8>) -> OutputWrite {
+        match self {
+            Target::File(_) => OutputWrite::Append(bytes),
+            Target::Directory(_) => OutputWrite::File(bytes),
+        }
+    }
+
     /// The path of the file or directory.
     pub(crate) fn path(&self) -> &Path {
         let (Target::File(path) | Target::Directory(path)) = self;

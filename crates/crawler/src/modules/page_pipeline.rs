@@ -7,18 +7,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use url::Url;
 
+use crate::backend::durable::OpenOutputs;
 use crate::backend::{Completion, Lease};
 use crate::config::MAX_REDIRECTS;
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::html::parts::PageParts;
 use crate::modules::output::files::{OutputFiles, Start, SyncHandles};
 use crate::modules::output::parts::Parts;
+use crate::modules::output::{OutputPosition, Writes};
 use crate::modules::{Module, OutputSpec, OutputWrite, Target};
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::panics::catch_panic;
 use crate::sitemap::shown_url;
+use crate::url_record::UrlRecord;
 
 /// The most outcomes of seeds that are kept for the report. Lists have millions of seeds.
 const MAX_SEED_OUTCOMES: usize = 10_000;
@@ -42,11 +45,11 @@ pub struct PagePipeline {
     on_outcome: OutcomeCallback,
 }
 
-/// Writes pages in the order of their numbers, although they are completed concurrently.
+/// Writes in the order of completion, although URLs are completed concurrently.
 struct OrderedOutputs {
     files: OutputFiles,
-    /// Pages that wait for a page with a smaller number.
-    waiting: BTreeMap<u64, Vec<(usize, OutputWrite)>>,
+    /// Writes that wait for those with a smaller number, and their pages.
+    waiting: BTreeMap<u64, (Option<u64>, Writes)>,
     /// The part files of a worker in a distributed crawl. If set, `files` is not used.
     parts: Option<Parts>,
     /// The first failure of an output.
@@ -116,10 +119,27 @@ impl PagePipeline {
         for module in &self.modules {
             self.call(&**module, |module| module.process_page(page));
         }
+        self.stop_if_unwanted();
+    }
+
+    fn stop_if_unwanted(&self) {
         let are_closed = !self.modules.is_empty() && self.modules.iter().all(|module| !module.wants_pages());
         if are_closed && self.outputs.is_empty() {
             self.unwanted.notify_one();
         }
+    }
+
+    /// Whether a module wants the record of every URL.
+    pub fn modules_want_urls(&self) -> bool {
+        self.modules.iter().any(|module| module.wants_urls())
+    }
+
+    /// Runs the modules that want URLs on a completed one. A panic counts as a failure, like an error.
+    pub fn process_url(&self, record: &UrlRecord) {
+        for module in self.modules.iter().filter(|module| module.wants_urls()) {
+            self.call(&**module, |module| module.process_url(record));
+        }
+        self.stop_if_unwanted();
     }
 
     /// Waits until no module and no output wants more pages.
@@ -128,55 +148,63 @@ impl PagePipeline {
     }
 
     /// Renders a page for every output. If an output panics, the page is missing from it, and the outputs fail.
-    pub fn render(&self, page: &Page) -> Vec<(usize, OutputWrite)> {
+    pub fn render(&self, page: &Page) -> Writes {
         let write = |(index, spec): (usize, &OutputSpec)| {
-            let rendered = catch_panic(|| spec.output.render(page)).unwrap_or_else(|panic| {
-                let (name, url) = (spec.output.name(), &page.url);
-                let cause = format!("{name} cannot write {url}: it {panic}");
-                self.output_failed(lock(&self.files), StorageError::new(StorageErrorKind::Internal, cause));
-                // A directory must have a file for every page, so write an empty one.
-                match spec.written() {
-                    Target::File(_) => OutputWrite::Append(Vec::new()),
-                    Target::Directory(_) => OutputWrite::File(Vec::new()),
-                }
-            });
-            (index, rendered)
+            let rendered = self.rendered(spec, page.url.as_str(), || spec.output.render(page));
+            // A directory must have a file for every page, so write an empty one.
+            (index, rendered.unwrap_or_else(|| spec.written().write_of(Vec::new())))
         };
         self.outputs.iter().enumerate().map(write).collect()
     }
 
-    /// Writes a page to this worker's part files, if there are any, before the task is completed. A page that an
-    /// earlier lease may have written is retracted if this lease gave no page. Returns whether no output has failed so
-    /// far.
+    /// Adds what a URL writes to the outputs that have a row for every URL to its other writes.
+    pub fn add_url(&self, record: &UrlRecord, writes: &mut Writes) {
+        let wants_urls = |(_, spec): &(usize, &OutputSpec)| spec.output.wants_urls();
+        for (index, spec) in self.outputs.iter().enumerate().filter(wants_urls) {
+            let row =
+                self.rendered(spec, record.url(), || spec.output.render_url(record)).unwrap_or_default();
+            match writes.iter_mut().find(|(written, _)| *written == index) {
+                Some((_, OutputWrite::Append(bytes) | OutputWrite::File(bytes))) => bytes.extend(row),
+                None if matches!(spec.written(), Target::File(_)) => {
+                    writes.push((index, OutputWrite::Append(row)))
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// What an output renders. `None` if it panics, which is a failure of the outputs.
+    fn rendered<T>(&self, spec: &OutputSpec, url: &str, render: impl FnOnce() -> T) -> Option<T> {
+        let rendered = catch_panic(render).map_err(|panic| {
+            let cause = format!("{} cannot write {url}: it {panic}", spec.output.name());
+            self.output_failed(lock(&self.files), StorageError::new(StorageErrorKind::Internal, cause));
+        });
+        rendered.ok()
+    }
+
+    /// Writes what a URL adds to this worker's part files, if there are any, before the task is completed. What an earlier
+    /// lease may have written is retracted if this lease writes nothing. Returns whether no output has failed so far.
     pub fn write_parts(&self, done: &Completion) -> bool {
-        let Completion { lease, outcome, writes, .. } = done;
+        let Completion { lease, writes, .. } = done;
         let mut files = lock(&self.files);
         let Some(parts) = files.parts.as_mut().filter(|_| !self.outputs.is_empty() && !lease.is_revisit)
         else {
             return true;
         };
-        let written = match outcome {
-            Outcome::Page => parts.add(lease.task_id.0, lease.lease_id, writes),
-            _ => parts.retract(lease.task_id.0, lease.lease_id),
-        };
-        if let Err(error) = written {
+        if let Err(error) = parts.add(lease.task_id.0, lease.lease_id, writes) {
             self.output_failed(files, error);
             return false;
         }
         files.failure.is_none()
     }
 
-    /// Writes page `id` once all pages with smaller numbers are written. Returns whether no output has failed so far.
-    pub fn write(&self, id: u64, writes: Vec<(usize, OutputWrite)>) -> bool {
-        // Without outputs, a resumed crawl does not know the last page written, and pages would wait indefinitely.
-        if self.outputs.is_empty() {
-            return true;
-        }
+    /// Writes what a URL adds once everything with smaller numbers is written. Returns whether no output has failed so far.
+    pub fn write(&self, sequence: u64, page: Option<u64>, writes: Writes) -> bool {
         let mut files = lock(&self.files);
         if files.parts.is_some() {
             return files.failure.is_none();
         }
-        files.waiting.insert(id, writes);
+        files.waiting.insert(sequence, (page, writes));
         if let Err(error) = files.write_in_order() {
             self.output_failed(files, error);
             return false;
@@ -184,12 +212,26 @@ impl PagePipeline {
         files.failure.is_none()
     }
 
-    /// Rejects a resumed state whose recorded writes do not bring the outputs to the last page.
-    pub fn check_complete(&self, pages: u64) -> Result<(), Error> {
-        if self.outputs.is_empty() {
-            return Ok(());
+    /// Appends the rows of a URL that was not reached: a resumed crawl removes them.
+    pub fn write_unreached(&self, record: &UrlRecord) {
+        self.process_url(record);
+        let mut writes = Vec::new();
+        self.add_url(record, &mut writes);
+        let mut files = lock(&self.files);
+        if files.failure.is_some() || files.parts.is_some() {
+            return;
         }
-        check_last_page(lock(&self.files).files.last_id(), pages)
+        for (index, write) in writes {
+            let (OutputWrite::Append(bytes) | OutputWrite::File(bytes)) = write;
+            if let Err(error) = files.files.append_unrecorded(index, &bytes) {
+                return self.output_failed(files, error);
+            }
+        }
+    }
+
+    /// Rejects a resumed state whose recorded writes do not bring the outputs to their position.
+    pub fn check_position(&self, expected: OutputPosition) -> Result<(), Error> {
+        check_position(lock(&self.files).files.position(), expected)
     }
 
     /// Calls the callback with the outcome of a URL.
@@ -244,11 +286,11 @@ impl PagePipeline {
         counts.last_failure = Some(format!("{name}: {cause}"));
     }
 
-    /// Flushes the outputs, and fsyncs them if `sync` is set. Returns the last page written and the file lengths.
+    /// Flushes the outputs, and fsyncs them if `sync` is set. Returns how far they are written, and the file lengths.
     ///
     /// Returns `None` after any failure, for good: the operating system reports a failed write to one fsync only, and
     /// the next fsync succeeds although bytes are missing.
-    pub fn flush_outputs(&self, sync: bool) -> Option<(u64, Vec<u64>)> {
+    pub fn flush_outputs(&self, sync: bool) -> Option<(OutputPosition, Vec<u64>)> {
         let _flushing = lock(&self.flush_lock);
         let mut files = lock(&self.files);
         if files.failure.is_some() {
@@ -263,7 +305,7 @@ impl PagePipeline {
                 return None;
             }
         };
-        let written = (files.files.last_id(), files.files.lengths());
+        let written = (files.files.position(), files.files.lengths());
         // Other threads write pages during the fsync. Syncing them too does no harm.
         drop(files);
         if let Some(Err(error)) = handles.map(|handles| handles.sync()) {
@@ -299,8 +341,10 @@ impl PagePipeline {
         if files.failure.is_none()
             && let Some(waiting) = files.waiting.keys().next().copied()
         {
-            let missing = files.files.last_id() + 1;
-            let cause = format!("cannot write page {waiting}: page {missing} was never completed");
+            let missing = files.files.position().sequence + 1;
+            let cause = format!(
+                "cannot write to the outputs: number {waiting} waits, and {missing} was never written"
+            );
             self.output_failed(files, StorageError::new(StorageErrorKind::Internal, cause));
         } else {
             drop(files);
@@ -342,9 +386,10 @@ impl OrderedOutputs {
 
     fn write_in_order(&mut self) -> Result<(), StorageError> {
         while let Some(next) = self.waiting.first_entry()
-            && *next.key() == self.files.last_id() + 1
+            && *next.key() == self.files.position().sequence + 1
         {
-            self.files.apply(*next.key(), next.get())?;
+            let (page, writes) = next.get();
+            self.files.apply(*next.key(), *page, writes)?;
             next.remove();
         }
         Ok(())
@@ -357,16 +402,35 @@ fn not_made(spec: &OutputSpec, error: &StorageError) -> StorageError {
     StorageError::new(error.kind(), message)
 }
 
-/// Rejects a state whose outputs do not end at its last page.
-pub(crate) fn check_last_page(last: u64, pages: u64) -> Result<(), Error> {
-    if last == pages {
+/// Rejects a state whose outputs do not end where it expects.
+pub(crate) fn check_position(written: OutputPosition, expected: OutputPosition) -> Result<(), Error> {
+    if written.sequence == expected.sequence {
         return Ok(());
     }
     let message = format!(
-        "cannot resume the crawl: its state is damaged: it has {pages} pages, but the outputs end at page {last}; start a new \
-         crawl in another directory"
+        "cannot resume the crawl: its state is damaged: it has {} writes to outputs, but they end after {}; start a new crawl in \
+         another directory",
+        expected.sequence, written.sequence
     );
     Err(Error::State(StorageError::new(StorageErrorKind::Damaged, message)))
+}
+
+impl OpenOutputs for Arc<PagePipeline> {
+    fn wants_urls(&self) -> bool {
+        self.outputs.iter().any(|spec| spec.output.wants_urls())
+    }
+
+    fn render_url(&self, record: &UrlRecord) -> Writes {
+        let mut writes = Vec::new();
+        self.add_url(record, &mut writes);
+        self.process_url(record);
+        writes
+    }
+
+    fn write(&self, sequence: u64, page: Option<u64>, writes: Writes) -> Result<(), Error> {
+        PagePipeline::write(self, sequence, page, writes);
+        self.output_failure().map(Error::Output).map_or(Ok(()), Err)
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -449,7 +513,7 @@ mod tests {
         let pipeline = pipeline(Vec::new(), vec![panicking_output(directory.path())]);
         let written = ["good", "bad", "better"].map(page).map(|page| pipeline.render(&page));
         for (id, writes) in (1..).zip(written) {
-            pipeline.write(id, writes);
+            pipeline.write(id, Some(id), writes);
         }
         let failure = pipeline.output_failure().unwrap().to_string();
         assert!(failure.starts_with("panicking cannot write http://a.test/bad: it panicked"), "{failure}");
@@ -464,27 +528,27 @@ mod tests {
     fn flush_reports_no_position_after_a_failure() {
         let directory = tempfile::tempdir().unwrap();
         let pipeline = pipeline(Vec::new(), vec![panicking_output(directory.path())]);
-        pipeline.write(1, vec![(0, OutputWrite::File(Vec::new()))]);
-        assert_eq!(pipeline.flush_outputs(true), Some((1, vec![0])));
+        pipeline.write(1, Some(1), vec![(0, OutputWrite::File(Vec::new()))]);
+        let written = OutputPosition { sequence: 1, page: 1 };
+        assert_eq!(pipeline.flush_outputs(true), Some((written, vec![0])));
         let obstacle = directory.path().join("out/2");
         fs::create_dir(&obstacle).unwrap();
-        assert!(!pipeline.write(2, vec![(0, OutputWrite::File(Vec::new()))]));
+        assert!(!pipeline.write(2, Some(2), vec![(0, OutputWrite::File(Vec::new()))]));
         fs::remove_dir(&obstacle).unwrap();
         assert_eq!(pipeline.flush_outputs(true), None, "although this flush would succeed");
-        assert!(!pipeline.write(3, vec![(0, OutputWrite::File(Vec::new()))]));
+        assert!(!pipeline.write(3, Some(3), vec![(0, OutputWrite::File(Vec::new()))]));
     }
 
     #[test]
-    fn page_after_a_missing_page_is_a_failure_and_nothing_waits_without_outputs() {
+    fn page_after_a_missing_page_is_a_failure() {
         let directory = tempfile::tempdir().unwrap();
         let waiting = pipeline(Vec::new(), vec![panicking_output(directory.path())]);
-        assert!(waiting.write(2, vec![(0, OutputWrite::File(Vec::new()))]));
-        assert!(waiting.check_complete(2).is_err() && waiting.check_complete(0).is_ok());
+        assert!(waiting.write(2, Some(2), vec![(0, OutputWrite::File(Vec::new()))]));
+        let expected = OutputPosition { sequence: 2, page: 2 };
+        assert!(waiting.check_position(expected).is_err());
+        assert!(waiting.check_position(OutputPosition::default()).is_ok());
         waiting.finish();
         let failure = waiting.output_failure().unwrap().to_string();
-        assert_eq!(failure, "cannot write page 2: page 1 was never completed");
-        let without = pipeline(Vec::new(), Vec::new());
-        assert!(without.write(2, Vec::new()) && lock(&without.files).waiting.is_empty());
-        without.check_complete(2).unwrap();
+        assert_eq!(failure, "cannot write to the outputs: number 2 waits, and 1 was never written");
     }
 }

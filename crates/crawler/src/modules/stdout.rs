@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use super::{Module, Output, OutputWrite};
 use crate::html::parts::PageParts;
 use crate::page::Page;
+use crate::url_record::UrlRecord;
 
 /// The cause in the summary of an output whose reader has closed standard output.
 pub const STDOUT_CLOSED: &str = "the reader closed standard output";
@@ -48,21 +49,19 @@ impl<O: Output, W: Write + Send> Module for StdoutOutput<O, W> {
 
     fn process_page(&self, page: &Page) -> Result<(), String> {
         let (OutputWrite::Append(bytes) | OutputWrite::File(bytes)) = self.output.render(page);
-        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        if stream.dropped > 0 {
-            // The closed pipe was reported with the first page.
-            stream.dropped += 1;
-            return Ok(());
-        }
-        let printed = stream.print(self.output.header(), &bytes);
-        if printed.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
-            stream.dropped = 1;
-            return Err(
-                "cannot write to standard output: its reader has closed it; no further pages are printed"
-                    .into(),
-            );
-        }
-        printed.map_err(|error| format!("cannot write to standard output: {error}"))
+        if self.output.wants_urls() && bytes.is_empty() { Ok(()) } else { self.print(&bytes) }
+    }
+
+    fn wants_found_on(&self) -> bool {
+        self.output.wants_found_on()
+    }
+
+    fn wants_urls(&self) -> bool {
+        self.output.wants_urls()
+    }
+
+    fn process_url(&self, record: &UrlRecord) -> Result<(), String> {
+        self.print(&self.output.render_url(record))
     }
 
     fn wants_pages(&self) -> bool {
@@ -73,6 +72,27 @@ impl<O: Output, W: Write + Send> Module for StdoutOutput<O, W> {
         let dropped = self.stream.lock().unwrap_or_else(PoisonError::into_inner).dropped;
         let pages = if dropped == 1 { "page was" } else { "pages were" };
         (dropped > 0).then(|| format!("{dropped} {pages} not printed: {STDOUT_CLOSED}"))
+    }
+}
+
+impl<O: Output, W: Write + Send> StdoutOutput<O, W> {
+    /// Prints what a page or another URL adds to the output.
+    fn print(&self, bytes: &[u8]) -> Result<(), String> {
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        if stream.dropped > 0 {
+            // The closed pipe was reported with the first page.
+            stream.dropped += 1;
+            return Ok(());
+        }
+        let printed = stream.print(self.output.header(), bytes);
+        if printed.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+            stream.dropped = 1;
+            return Err(
+                "cannot write to standard output: its reader has closed it; no further pages are printed"
+                    .into(),
+            );
+        }
+        printed.map_err(|error| format!("cannot write to standard output: {error}"))
     }
 }
 

@@ -53,6 +53,8 @@ impl Crawler {
     /// Sets what follows from other settings.
     pub(crate) fn derive_settings(&mut self) {
         self.settings.keep_depths = self.max_depth.is_some();
+        self.settings.keep_discovery = self.modules.iter().any(|module| module.wants_found_on())
+            || self.outputs.iter().any(|spec| spec.output.wants_found_on());
         self.settings.max_page_bytes = self.config.max_page_bytes as u64;
         self.config.site_delay = self.site_delay.unwrap_or(self.config.delay / HOSTS_AT_FULL_SPEED);
         self.settings.hosts.site_delay = self.config.site_delay;

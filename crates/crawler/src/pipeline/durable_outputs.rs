@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Crawler;
-use crate::backend::durable::{RecordedOutput, StateOutputs};
+use crate::backend::durable::{OpenOutputs, RecordedOutput, StateOutputs};
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::modules::Target;
+use crate::modules::output::OutputPosition;
 use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::page_pipeline::{self, PagePipeline};
 
@@ -17,16 +18,16 @@ impl Crawler {
         if state.outputs_written()?.is_none() {
             let outputs = self.outputs_from(1);
             let pipeline = self.open_outputs(self.fresh_start())?;
-            state.record_outputs(&outputs, 0, &vec![0; outputs.len()])?;
+            state.record_outputs(&outputs, OutputPosition::default(), &vec![0; outputs.len()])?;
             return Ok(pipeline);
         }
         let removed_failure = self.change_outputs(state)?;
-        let (last_page, lengths) = state.outputs_written()?.unwrap_or_default();
-        let pipeline = self.open_outputs(Start::Resumed { committed: &lengths, last_id: last_page })?;
-        state.replay(last_page, |page, writes| {
-            pipeline.write(page, writes);
-            pipeline.output_failure().map(Error::Output).map_or(Ok(()), Err)
+        let (written, lengths) = state.outputs_written()?.unwrap_or_default();
+        let pipeline = self.open_outputs(Start::Resumed { committed: &lengths, written })?;
+        state.replay(written, |sequence, page, writes| {
+            OpenOutputs::write(&pipeline, sequence, page, writes)
         })?;
+        pipeline.check_position(state.position)?;
         if let Some(failure) = removed_failure {
             pipeline.removed_output_failed(&failure);
         }
@@ -42,11 +43,10 @@ impl Crawler {
     /// are removed get all pages so far first; if that fails, the failure is returned. Outputs that are added start with the
     /// next page.
     fn change_outputs(&mut self, state: &StateOutputs) -> Result<Option<StorageError>, Error> {
-        let pages = state.pages;
         let recorded = state.outputs()?;
         let position = |output: &RecordedOutput| recorded.iter().position(|known| known.is_same(output));
         self.outputs.sort_by_key(|spec| position(&RecordedOutput::new(spec, 0)).unwrap_or(usize::MAX));
-        let given = self.outputs_from(pages + 1);
+        let given = self.outputs_from(state.position.page + 1);
         let is_given = |output: &RecordedOutput| given.iter().any(|other| other.is_same(output));
         let (kept, removed): (Vec<usize>, Vec<usize>) =
             (0..recorded.len()).partition(|index| is_given(&recorded[*index]));
@@ -58,8 +58,8 @@ impl Crawler {
         // Their files must be new, and may be truncated once they are recorded.
         let start = self.fresh_start();
         drop(OutputFiles::open(&self.outputs[kept.len()..], start).map_err(Error::Output)?);
-        let (last_page, lengths) = state.outputs_written()?.unwrap_or_default();
-        let written = WrittenOutputs { state, outputs: &recorded, last_page, lengths };
+        let (position, lengths) = state.outputs_written()?.unwrap_or_default();
+        let written = WrittenOutputs { state, outputs: &recorded, position, lengths };
         let mut new_lengths = written.complete(&kept)?;
         let completed = written.complete(&removed).and_then(|_| {
             removed.iter().try_for_each(|index| recorded[*index].finish()).map_err(Error::Output)
@@ -72,7 +72,7 @@ impl Crawler {
         let mut outputs: Vec<RecordedOutput> = kept.iter().map(|index| recorded[*index].clone()).collect();
         outputs.extend_from_slice(added);
         new_lengths.extend(added.iter().map(RecordedOutput::length_without_pages));
-        state.record_outputs(&outputs, pages, &new_lengths)?;
+        state.record_outputs(&outputs, state.position, &new_lengths)?;
         Ok(removed_failure)
     }
 }
@@ -98,7 +98,7 @@ fn check_formats(added: &[RecordedOutput], recorded: &[RecordedOutput]) -> Resul
 struct WrittenOutputs<'s> {
     state: &'s StateOutputs<'s>,
     outputs: &'s [RecordedOutput],
-    last_page: u64,
+    position: OutputPosition,
     lengths: Vec<u64>,
 }
 
@@ -113,15 +113,15 @@ impl WrittenOutputs<'_> {
             outputs.iter().map(|output| (output.written(), (&*output.header).into())).collect();
         let lengths: Vec<u64> =
             indexes.iter().filter_map(|index| self.lengths.get(*index).copied()).collect();
-        let start = Start::Resumed { committed: &lengths, last_id: self.last_page };
+        let start = Start::Resumed { committed: &lengths, written: self.position };
         let mut files = OutputFiles::open_targets(&targets, start).map_err(Error::Output)?;
         let positions: HashMap<usize, usize> = indexes.iter().copied().zip(0..).collect();
-        self.state.replay(self.last_page, |page, writes| {
+        self.state.replay(self.position, |sequence, page, writes| {
             let writes =
                 writes.into_iter().filter_map(|(index, write)| Some((*positions.get(&index)?, write)));
-            files.apply(page, &writes.collect::<Vec<_>>()).map(drop).map_err(Error::Output)
+            files.apply(sequence, page, &writes.collect::<Vec<_>>()).map_err(Error::Output)
         })?;
-        page_pipeline::check_last_page(files.last_id(), self.state.pages)?;
+        page_pipeline::check_position(files.position(), self.state.position)?;
         files.sync().map_err(Error::Output)?;
         Ok(files.lengths())
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime;
 
 use super::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
-use crate::backend::durable::StateWriter;
+use crate::backend::durable::{OpenOutputs, StateWriter};
 use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
 use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
@@ -42,7 +42,6 @@ impl<R: Backend> LocalRun<'_, R> {
     pub(crate) fn run(self, mut crawler: Crawler) -> Result<CrawlReport, Error> {
         let started = Instant::now();
         let before = block_on(self.snapshot(&crawler))??;
-        self.pages.check_complete(before.pages)?;
         block_on(self.admit_seeds(&mut crawler))??;
         let seeded = block_on(self.snapshot(&crawler))??;
         (crawler.on_progress)(if before.admitted == 0 { &before } else { &seeded });
@@ -65,8 +64,9 @@ impl<R: Backend> LocalRun<'_, R> {
         // An error of the backend explains the errors that followed from it.
         let end = end?;
         written?;
-        self.pages.finish_outputs(self.state.is_some());
         let snapshot = block_on(self.snapshot(&crawler))??;
+        self.write_unreached()?;
+        self.pages.finish_outputs(self.state.is_some());
         let seeds = self.pages.seed_outcomes(&crawler.seeds, resumed == ResumeStatus::New);
         let output_failure = self.pages.output_failure();
         let end = if output_failure.is_some() { CrawlEnd::OutputFailed } else { end };
@@ -209,13 +209,23 @@ impl<R: Backend> LocalRun<'_, R> {
         Ok(Snapshot { prioritizer_service, ..self.backend.snapshot().await? })
     }
 
+    /// Appends the URLs that were not reached to the outputs that have a row for every URL. The state does not record them: a
+    /// resumed crawl removes them.
+    fn write_unreached(&self) -> Result<(), Error> {
+        if self.pages.wants_urls() || self.pages.modules_want_urls() {
+            self.backend.drain_pending(&mut |record| self.pages.write_unreached(&record))?;
+            self.pages.flush_outputs(self.state.is_some());
+        }
+        Ok(())
+    }
+
     /// Flushes the outputs, and records in the state how far they are written.
     async fn write_outputs(&self) -> Result<(), BackendError> {
         let (pages, syncs) = (Arc::clone(&self.pages), self.state.is_some());
         // A slow disk must not block the frontier.
         let written = tokio::task::spawn_blocking(move || pages.flush_outputs(syncs)).await;
         match written {
-            Ok(Some((last_id, lengths))) => self.backend.record_outputs_written(last_id, lengths).await,
+            Ok(Some((position, lengths))) => self.backend.record_outputs_written(position, lengths).await,
             Ok(None) => Ok(()),
             Err(failed) => std::panic::resume_unwind(failed.into_panic()),
         }

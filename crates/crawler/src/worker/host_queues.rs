@@ -216,6 +216,9 @@ mod tests {
                 cooldown: Duration::ZERO,
                 unreachable: None,
                 lastmod: None,
+                attempts: 0,
+                queued_at: 0,
+                discovery: None,
             };
             hosts.add(&url[..1], lease);
         }

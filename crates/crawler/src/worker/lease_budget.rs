@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::OwnedSemaphorePermit;
 use url::Url;
@@ -17,6 +17,7 @@ use crate::outcome::Outcome;
 use crate::sitemap;
 use crate::sitemap::reader::SitemapReader;
 use crate::stats::BodyBytes;
+use crate::url_record::RequestRecord;
 use crate::worker::capacity::LeaseActivity;
 use crate::worker::domain_claims::DomainClaim;
 use crate::worker::{Worker, WorkerContext, record_failure};
@@ -33,6 +34,8 @@ pub(super) struct LeaseBudget<'a, R> {
     has_reserved: AtomicBool,
     /// Bytes read since the last reservation.
     bytes_read: Mutex<BodyBytes>,
+    /// The last request.
+    request: Mutex<RequestRecord>,
     activity: LeaseActivity,
     /// The domains that the URL's robots.txt redirects to.
     claimed: Mutex<Vec<DomainClaim>>,
@@ -54,6 +57,7 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
             permit: Mutex::default(),
             has_reserved: AtomicBool::new(false),
             bytes_read: Mutex::default(),
+            request: Mutex::default(),
             activity,
             claimed: Mutex::default(),
             other_worker: OnceLock::new(),
@@ -78,6 +82,15 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
     /// Takes the bytes read since the last reservation, to report them.
     fn take_bytes_read(&self) -> BodyBytes {
         std::mem::take(&mut *self.counter())
+    }
+
+    /// The last request for the URL.
+    pub(super) fn request(&self) -> RequestRecord {
+        self.last_request().clone()
+    }
+
+    fn last_request(&self) -> MutexGuard<'_, RequestRecord> {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The worker that can fetch the URL instead of this one, because it owns the host that the URL's robots.txt
@@ -157,6 +170,12 @@ impl<R: Backend> ByteBudget for LeaseBudget<'_, R> {
         Box::pin(self.reserve_more(read))
     }
 
+    fn response_started(&self, status: u16, content_type: Option<String>) {
+        let mut request = self.last_request();
+        request.first_byte = Some(SystemTime::now());
+        (request.status, request.content_type) = (Some(status), content_type);
+    }
+
     fn receive(&self, bytes: &[u8]) -> bool {
         self.sitemap().as_mut().is_some_and(|sitemap| sitemap.push(bytes))
     }
@@ -232,6 +251,16 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
 
     fn record_bytes(&self, bytes: BodyBytes) {
         *self.counter() += bytes;
+    }
+
+    fn request_started(&self) {
+        *self.last_request() =
+            RequestRecord { requested: Some(SystemTime::now()), ..RequestRecord::default() };
+    }
+
+    fn request_done(&self, bytes: BodyBytes) {
+        let mut request = self.last_request();
+        (request.done, request.bytes) = (Some(SystemTime::now()), bytes);
     }
 
     fn stopped_before_retry(&self, _: Outcome) -> Outcome {

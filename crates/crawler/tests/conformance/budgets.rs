@@ -43,7 +43,10 @@ pub async fn budgets_are_reserved_before_a_request_and_committed_after_it(backen
     assert_eq!(reserve(&backend, &leases[4]).await, BudgetDecision::Granted(580), "all bytes that are left");
     assert_eq!(reserve(&backend, &leases[5]).await, BudgetDecision::RetryLater);
     let last = backend.complete(vec![page(&leases[4], Vec::new())]).await.unwrap();
-    assert_eq!(last, [CompleteResult::Applied { id: Some(3), new: 0, exhausted: Some(Budget::Pages) }]);
+    assert_eq!(
+        last,
+        [CompleteResult::Applied { id: Some(3), sequence: None, new: 0, exhausted: Some(Budget::Pages) }]
+    );
     assert_eq!(reserve(&backend, &leases[5]).await, BudgetDecision::Exhausted(Budget::Pages));
     let snapshot = backend.snapshot().await.unwrap();
     assert_eq!((snapshot.pages, snapshot.bytes), (3, 1_930));
@@ -80,7 +83,7 @@ pub async fn received_bytes_count_against_the_byte_budget_as_decoded_ones_do(bac
     let last = Completion { bytes: BodyBytes { decoded: 5, received: 700 }, ..page(&leases[1], Vec::new()) };
     let completed = backend.complete(vec![last]).await.unwrap();
     let exhausted = Some(Budget::Bytes);
-    assert_eq!(completed, [CompleteResult::Applied { id: Some(1), new: 0, exhausted }]);
+    assert_eq!(completed, [CompleteResult::Applied { id: Some(1), sequence: None, new: 0, exhausted }]);
     let snapshot = backend.snapshot().await.unwrap();
     assert_eq!((snapshot.bytes, snapshot.received), (1_015, 2_500));
 }
@@ -135,7 +138,7 @@ pub async fn response_that_reserves_more_keeps_its_page(backend: impl Backend) {
     }
     let completed = backend.complete(vec![page(&leases[0], Vec::new())]).await.unwrap();
     let exhausted = Some(Budget::Pages);
-    assert_eq!(completed, [CompleteResult::Applied { id: Some(1), new: 0, exhausted }]);
+    assert_eq!(completed, [CompleteResult::Applied { id: Some(1), sequence: None, new: 0, exhausted }]);
     assert_eq!(backend.snapshot().await.unwrap().bytes, 3_010);
 }
 

@@ -12,6 +12,7 @@ use crawler::internal::backend::{
     WorkerId,
 };
 use crawler::internal::fetch::http::AddressKinds;
+use crawler::internal::modules::output::OutputPosition;
 use crawler::internal::prioritizer::Priority;
 use crawler::internal::similarity::{Fingerprint, HashKey};
 use crawler::internal::stats::{BodyBytes, RequestCounter};
@@ -127,7 +128,7 @@ impl Backend for DistributedBackend {
         self.workers[0].pin_address_kinds(host, kinds).await
     }
 
-    async fn record_outputs_written(&self, _: u64, _: Vec<u64>) -> Result<(), BackendError> {
+    async fn record_outputs_written(&self, _: OutputPosition, _: Vec<u64>) -> Result<(), BackendError> {
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use crawler::internal::backend::{
 };
 use crawler::internal::domain::Domain;
 use crawler::internal::fetch::http::AddressKinds;
+use crawler::internal::modules::output::OutputPosition;
 use crawler::internal::prioritizer::Priority;
 use crawler::internal::similarity::{Fingerprint, HashKey};
 use crawler::internal::stats::{BodyBytes, RequestCounter};
@@ -52,7 +53,7 @@ impl<B: Backend, H: Hook> Backend for HookedBackend<B, H> {
         complete(completions: Vec<Completion>) -> Vec<CompleteResult>;
         set_host_delay(host: &str, host_delay: HostDelay) -> ();
         pin_address_kinds(host: &str, kinds: AddressKinds) -> AddressKinds;
-        record_outputs_written(last_id: u64, lengths: Vec<u64>) -> ();
+        record_outputs_written(written: OutputPosition, lengths: Vec<u64>) -> ();
         store_content(url: &str, fingerprint: &Fingerprint, body: &[u8], is_seed: bool) -> ContentMatch;
         load_content(url: &str) -> Option<Vec<u8>>;
         outstanding() -> u64;

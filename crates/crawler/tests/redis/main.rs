@@ -46,6 +46,7 @@ fn config(workers: u16) -> BackendConfig {
         ttl: Duration::from_secs(3600),
         domain_ttl: Duration::from_secs(300),
         keep_depths: false,
+        keep_discovery: false,
         similarity: None,
         strip_query: Default::default(),
         keep_content: true,

@@ -25,7 +25,7 @@ use super::distributed_crawl::{
 use super::near_duplicates::body;
 
 fn applied(page_number: u64) -> CompleteResult {
-    CompleteResult::Applied { id: Some(page_number), new: 0, exhausted: None }
+    CompleteResult::Applied { id: Some(page_number), sequence: None, new: 0, exhausted: None }
 }
 
 /// What a snapshot counts, without the lengths of queues, which a frontier fills again.
@@ -128,7 +128,7 @@ fn budgets_and_reservations_are_the_same() {
         assert_eq!(last, BudgetDecision::RetryLater, "two pages are reserved, two are used");
         let results = worker.complete(vec![page(&leases[2]), page(&leases[3])]).await.unwrap();
         let exhausted = Some(Budget::Pages);
-        assert_eq!(results[1], CompleteResult::Applied { id: Some(4), new: 0, exhausted });
+        assert_eq!(results[1], CompleteResult::Applied { id: Some(4), sequence: None, new: 0, exhausted });
         let last = worker.reserve(&leases[4], nothing).await.unwrap();
         assert_eq!(last, BudgetDecision::Exhausted(Budget::Pages));
         assert_eq!(third.snapshot().await.bytes, 1_714);
@@ -144,6 +144,7 @@ fn depths_delays_stored_pages_and_host_page_counts_are_the_same() {
         crawl.delay = Duration::from_millis(20);
         crawl.config = BackendConfig {
             keep_depths: true,
+            keep_discovery: false,
             similarity: Threshold::new(0.9),
             max_pages_per_host: 1,
             ..crawl.config

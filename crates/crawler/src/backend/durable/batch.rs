@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::seen_cache::SeenMap;
+use crate::modules::output::OutputPosition;
 
 /// Changes that are written together, atomically.
 #[derive(Default)]
@@ -15,8 +16,9 @@ pub(crate) struct Batch {
     pub(crate) pages: BTreeMap<u64, Option<Vec<u8>>>,
     /// By segment. A batch fills one segment.
     pub(crate) bodies: BTreeMap<u64, Option<Vec<u8>>>,
+    /// What is to be written to the outputs, by its number.
     pub(crate) output: BTreeMap<u64, Vec<u8>>,
-    /// The outputs are written up to this page.
+    /// The outputs are written up to this number.
     pub(crate) outputs_written: Option<u64>,
     pub(crate) hosts: BTreeMap<String, Option<Vec<u8>>>,
     pub(crate) domains: BTreeMap<String, u32>,
@@ -25,6 +27,13 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
+    /// Records that the outputs are written up to this position and have these lengths. What is to be written to them up to
+    /// there is deleted.
+    pub(crate) fn set_outputs_written(&mut self, written: OutputPosition, lengths: &[u64]) {
+        self.outputs_written = Some(written.sequence);
+        self.meta.insert("outputs_written", serde_json::to_vec(&(written, lengths)).unwrap_or_default());
+    }
+
     /// Whether there are no changes.
     pub(crate) fn is_empty(&self) -> bool {
         self.tasks.is_empty()

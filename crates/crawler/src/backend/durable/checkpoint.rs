@@ -9,6 +9,7 @@ use crate::backend::Snapshot;
 use crate::backend::local::counters::CrawlCounters;
 use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::Storage;
+use crate::modules::output::OutputPosition;
 use crate::outcome::Outcome;
 use crate::stats::BodyBytes;
 
@@ -25,6 +26,7 @@ pub(crate) struct Checkpoint {
     links_rejected: BTreeMap<String, u64>,
     sitemap_urls: u64,
     pub(crate) pages: u64,
+    output_writes: u64,
     bytes: u64,
     received: u64,
     /// HTTP requests sent. Those since the last commit of a killed process are lost.
@@ -49,12 +51,24 @@ impl Checkpoint {
             links_rejected: counters.links_rejected.clone(),
             sitemap_urls: counters.sitemap_urls,
             pages: state.budgets.pages(),
+            output_writes: counters.output_writes,
             bytes: state.budgets.bytes().decoded,
             received: state.budgets.bytes().received,
             requests: counters.requests.total(),
             active_millis: u64::try_from(state.clock.now().as_millis()).unwrap_or(u64::MAX),
             seen_written_up_to,
         }
+    }
+
+    /// The position of the outputs after all writes so far.
+    pub(crate) fn output_position(&self) -> OutputPosition {
+        OutputPosition { sequence: self.output_writes, page: self.pages }
+    }
+
+    /// Counts the writes of a URL to the outputs, and returns their number.
+    pub(crate) fn count_writes(&mut self) -> u64 {
+        self.output_writes += 1;
+        self.output_writes
     }
 
     /// Counts the outcome of a URL.
@@ -138,6 +152,7 @@ impl Checkpoint {
             links_seen: self.links_seen,
             links_rejected: self.links_rejected,
             sitemap_urls: self.sitemap_urls,
+            output_writes: self.output_writes,
             requests,
         };
     }

@@ -5,22 +5,26 @@ mod seen_urls;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::super::{BackendError, HostDelay, TaskId};
+use super::discovery;
 use super::records::{BodyLocation, CompletedRow, PageRow, SeenRow, TaskRow, writes_to_bytes};
 use super::seen_cache::{CacheLimits, SeenUrlCache};
 use super::task_id_queue::TaskIdQueue;
 use super::{Batch, View};
-use crate::backend::local::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
+use crate::backend::local::storage::{
+    Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef, unix_millis,
+};
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
-use crate::modules::OutputWrite;
+use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::similarity::{Fingerprint, HashKey};
 use crate::stats::BodyBytes;
 use crate::task::Depth;
+use crate::url_record::Discovery;
 
 /// Number of URLs to read at a time from the overflow on disk.
 const READ_AHEAD: usize = 1024;
@@ -133,6 +137,14 @@ impl DiskStorage {
         CompletedRow::from_bytes(&row).map(Some).ok_or_else(|| self.view.damaged())
     }
 
+    /// The URL of a task, and the task on whose page it was found.
+    pub(crate) fn url_and_source(&self, task_id: TaskId) -> Result<Option<(String, TaskId)>, BackendError> {
+        if let Some(row) = self.completed(task_id)? {
+            return Ok(Some((row.url, row.from)));
+        }
+        Ok(self.task(task_id)?.map(|row| (row.url, row.from)))
+    }
+
     /// Loads the next URLs of the overflow. Reads up to `READ_AHEAD` from the last commit and from each batch, then
     /// keeps the first of all.
     fn load_overflow(&mut self) -> Result<(), BackendError> {
@@ -193,6 +205,8 @@ impl Storage for DiskStorage {
     }
 
     fn admit(&mut self, id: u64, task: TaskRef) {
+        // It can be looked up.
+        let task = TaskRef { discovery: None, ..task };
         let TaskRef { task_id, depth, .. } = task;
         self.batch.tasks.insert(task_id.0, Some(TaskRow::from_task(task).to_bytes()));
         self.seen_cache.update(id, SeenRow { task_id, depth });
@@ -248,6 +262,10 @@ impl Storage for DiskStorage {
 
     fn lastmod(&self, task: &QueuedTask) -> Result<Option<u32>, BackendError> {
         if self.has_lastmods { self.lastmod_of(self.id(&task.url)) } else { Ok(None) }
+    }
+
+    fn discovery(&self, task: &QueuedTask) -> Result<Option<Arc<Discovery>>, BackendError> {
+        discovery::look_up(task.borrowed(), |task_id| self.url_and_source(task_id))
     }
 
     fn seen_len(&self) -> usize {
@@ -321,16 +339,12 @@ impl Storage for DiskStorage {
         self.batch.domains.insert(domain.as_str().to_owned(), pages);
     }
 
-    fn record_writes(&mut self, page_number: u64, writes: Vec<(usize, OutputWrite)>) {
-        if !writes.is_empty() {
-            self.batch.output.insert(page_number, writes_to_bytes(&writes));
-        }
+    fn record_writes(&mut self, sequence: u64, page: Option<u64>, writes: Vec<(usize, OutputWrite)>) {
+        self.batch.output.insert(sequence, writes_to_bytes(page, &writes));
     }
 
-    fn record_outputs_written(&mut self, last_page_number: u64, lengths: Vec<u64>) {
-        let outputs_written = serde_json::to_vec(&(last_page_number, lengths)).unwrap_or_default();
-        self.batch.meta.insert("outputs_written", outputs_written);
-        self.batch.outputs_written = Some(last_page_number);
+    fn record_outputs_written(&mut self, written: OutputPosition, lengths: Vec<u64>) {
+        self.batch.set_outputs_written(written, &lengths);
     }
 
     fn fail(&mut self, error: &BackendError) {
@@ -349,10 +363,4 @@ impl Storage for DiskStorage {
         let last = if self.batch.is_empty() { self.batch.number - 1 } else { self.batch.number };
         Commit::After(last, self.committed.subscribe())
     }
-}
-
-/// Wall-clock time, which is comparable between processes.
-pub(crate) fn unix_millis() -> u64 {
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use super::super::BackendError;
 use super::checkpoint::Checkpoint;
-use super::disk_storage::{DiskStorage, unix_millis};
-use super::outputs::StateOutputs;
+use super::disk_storage::DiskStorage;
+use super::outputs::{OpenOutputs, StateOutputs};
 use super::records::{HostRow, PageRow};
 use super::retry::retry_failed;
 use super::scope_change::{ResumedScope, apply_scope};
 use super::seen_cache::CacheLimits;
 use super::{Batch, RecordedSettings, STATE_FILE, Tables, View, committer};
 use crate::backend::local::state::LocalState;
-use crate::backend::local::storage::{Clock, Storage};
+use crate::backend::local::storage::{Clock, Storage, unix_millis};
 use crate::backend::local::{BackendConfig, LocalBackend, SharedState, secret};
 use crate::domain::Domain;
 use crate::error::{Error, StorageError, StorageErrorKind};
@@ -25,7 +25,7 @@ use crate::scope::Scope;
 use crate::similarity::HashKey;
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
-pub(super) const FORMAT: u32 = 7;
+pub(super) const FORMAT: u32 = 8;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;
@@ -86,7 +86,7 @@ pub fn open(directory: &Path, options: StateOptions) -> Result<OpenState, Error>
 
 /// Opens the state in a directory, with the outputs of the crawl, and completes pending URLs that the scope leaves out. If the
 /// settings or the outputs are refused, neither these nor the settings of the state change.
-pub fn open_in_scope<T>(
+pub fn open_in_scope<T: OpenOutputs>(
     directory: &Path,
     options: StateOptions,
     scope: &ResumedScope,
@@ -106,7 +106,7 @@ pub fn open_in_scope<T>(
 }
 
 /// Opens the state in a directory, with the given limits of the cache of seen URLs.
-pub(super) fn open_with<T>(
+pub(super) fn open_with<T: OpenOutputs>(
     directory: &Path,
     options: StateOptions,
     scope: &ResumedScope,
@@ -130,15 +130,15 @@ pub(super) fn open_with<T>(
         checked
             .map_err(|message| Error::State(StorageError::new(StorageErrorKind::SettingsDiffer, message)))?;
     }
-    let pages = read_checkpoint(&view)?.pages;
+    let position = read_checkpoint(&view)?.output_position();
     drop(view);
-    let outputs = open_outputs(&StateOutputs { tables: &tables, pages }).inspect_err(|_| {
+    let outputs = open_outputs(&StateOutputs { tables: &tables, position }).inspect_err(|_| {
         if is_new {
             remove_unused(directory);
         }
     })?;
     let retried = if options.retry_failed { retry_failed(&tables, key)? } else { 0 };
-    apply_scope(&tables, scope, key)?;
+    apply_scope(&tables, scope, key, &outputs)?;
     let checkpoint = read_checkpoint(&tables.view()?)?;
     let prior = match is_new {
         true => PriorState::Empty,

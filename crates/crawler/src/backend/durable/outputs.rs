@@ -10,7 +10,9 @@ use super::{Batch, Tables, View};
 use crate::backend::BackendError;
 use crate::error::{Error, StorageError};
 use crate::modules::output::finish::records_path;
-use crate::modules::{OutputSpec, OutputWrite, Target, registry};
+use crate::modules::output::{OutputPosition, OutputSpec, Target, Writes};
+use crate::modules::registry;
+use crate::url_record::UrlRecord;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;
@@ -81,14 +83,40 @@ impl RecordedOutput {
 /// The outputs of a state that is being opened.
 pub struct StateOutputs<'t> {
     pub(super) tables: &'t Tables,
-    /// The number of pages of the crawl.
-    pub pages: u64,
+    /// The position of the outputs after everything that the crawl has for them.
+    pub position: OutputPosition,
+}
+
+/// The outputs of a state after they were opened.
+pub trait OpenOutputs {
+    /// Whether there is an output that has a row for every URL.
+    fn wants_urls(&self) -> bool;
+
+    /// What a URL adds to these outputs.
+    fn render_url(&self, record: &UrlRecord) -> Writes;
+
+    /// Writes what is recorded under this number, and for this page.
+    fn write(&self, sequence: u64, page: Option<u64>, writes: Writes) -> Result<(), Error>;
+}
+
+/// No outputs.
+impl OpenOutputs for () {
+    fn wants_urls(&self) -> bool {
+        false
+    }
+
+    fn render_url(&self, _: &UrlRecord) -> Writes {
+        Vec::new()
+    }
+
+    fn write(&self, _: u64, _: Option<u64>, _: Writes) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 impl StateOutputs<'_> {
-    /// How far the outputs are written: the last page number and the length of each output. `None` if they were never
-    /// opened.
-    pub fn outputs_written(&self) -> Result<Option<(u64, Vec<u64>)>, Error> {
+    /// How far the outputs are written, and the length of each output. `None` if they were never opened.
+    pub fn outputs_written(&self) -> Result<Option<(OutputPosition, Vec<u64>)>, Error> {
         let view = self.tables.view()?;
         let written = view.meta("outputs_written")?;
         let written = written.map(|written| serde_json::from_slice(&written)).transpose();
@@ -100,36 +128,36 @@ impl StateOutputs<'_> {
         Ok(recorded_outputs(&self.tables.view()?)?)
     }
 
-    /// Records the outputs of the crawl, and that they are written up to this page and have these lengths. If the process
+    /// Records the outputs of the crawl, and that they are written up to this position and have these lengths. If the process
     /// dies before it records more, the next process may truncate them to these lengths. What is to be written to them up to
-    /// the page is deleted.
+    /// there is deleted.
     pub fn record_outputs(
         &self,
         outputs: &[RecordedOutput],
-        last_page: u64,
+        written: OutputPosition,
         lengths: &[u64],
     ) -> Result<(), Error> {
-        let mut batch = Batch { number: 1, outputs_written: Some(last_page), ..Batch::default() };
+        let mut batch = Batch { number: 1, ..Batch::default() };
         batch.meta.insert("outputs", serde_json::to_vec(outputs).unwrap_or_default());
-        let written = serde_json::to_vec(&(last_page, lengths)).unwrap_or_default();
-        batch.meta.insert("outputs_written", written);
+        batch.set_outputs_written(written, lengths);
         Ok(self.tables.write(&batch)?)
     }
 
-    /// Calls `apply` with the output writes of each page after `page_number`.
+    /// Calls `apply` with what is to be written after a position: its number, its page if it is one, and the writes.
     pub fn replay(
         &self,
-        page_number: u64,
-        mut apply: impl FnMut(u64, Vec<(usize, OutputWrite)>) -> Result<(), Error>,
+        written: OutputPosition,
+        mut apply: impl FnMut(u64, Option<u64>, Writes) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let view = self.tables.view()?;
-        let mut first = page_number.saturating_add(1);
+        let mut first = written.sequence.saturating_add(1);
         loop {
             let rows = view.output_from(first, ROWS_PER_READ)?;
             let Some((last, _)) = rows.last() else { return Ok(()) };
             first = last.checked_add(1).ok_or_else(|| view.damaged())?;
-            for (page_number, row) in rows {
-                apply(page_number, writes_from_bytes(&row).ok_or_else(|| view.damaged())?)?;
+            for (sequence, row) in rows {
+                let (page, writes) = writes_from_bytes(&row).ok_or_else(|| view.damaged())?;
+                apply(sequence, page, writes)?;
             }
         }
     }

@@ -1,16 +1,18 @@
 //! Encodes and decodes the rows of a durable state. A row that cannot be decoded is damaged.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{HostDelay, TaskId};
 use crate::backend::local::storage::{Body, CompletedUrl, QueuedTask, TaskRef};
 use crate::backend::local::{compress, decompress};
 use crate::config::MAX_RETRY_AFTER;
-use crate::modules::OutputWrite;
+use crate::modules::output::{OutputWrite, Writes};
 use crate::outcome::Outcome;
 use crate::prioritizer::SourceLink;
 use crate::similarity::Fingerprint;
 use crate::task::Depth;
+use crate::url_record::Discovery;
 
 /// An outstanding URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +21,11 @@ pub(crate) struct TaskRow {
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
     pub(crate) is_revisit: bool,
+    /// When it was admitted: Unix time in milliseconds.
+    pub(crate) queued_at: u64,
     pub(crate) source_link: Option<SourceLink>,
+    /// How it was found, where it cannot be looked up.
+    pub(crate) discovery: Option<Arc<Discovery>>,
     pub(crate) url: String,
 }
 
@@ -85,32 +91,49 @@ pub(crate) struct HostRow {
 const IS_REVISIT: u8 = 1;
 const HAS_SOURCE_LINK: u8 = 2;
 const IS_TEMPORARY: u8 = 4;
+const HAS_DISCOVERY: u8 = 8;
+
+/// The bytes of a time in milliseconds.
+const TIME_BYTES: usize = 6;
 
 impl TaskRow {
     pub(crate) fn from_task(task: TaskRef) -> TaskRow {
-        let TaskRef { from, depth, redirects, is_revisit, .. } = task;
-        let (source_link, url) = (task.source_link.cloned(), task.url.to_string());
-        TaskRow { from, depth, redirects, is_revisit, source_link, url }
+        let TaskRef { from, depth, redirects, is_revisit, queued_at, .. } = task;
+        let (source_link, discovery) = (task.source_link.cloned(), task.discovery.cloned());
+        let url = task.url.to_string();
+        TaskRow { from, depth, redirects, is_revisit, queued_at, source_link, discovery, url }
     }
 
     pub(crate) fn into_task(self, task_id: TaskId) -> QueuedTask {
-        let TaskRow { from, depth, redirects, is_revisit, ref url, ref source_link, .. } = self;
-        let source_link = source_link.as_ref();
-        TaskRef { task_id, from, url, depth, redirects, is_revisit, source_link }.to_task()
+        self.as_task(task_id).to_task()
+    }
+
+    /// The task of this number.
+    pub(crate) fn as_task(&self, task_id: TaskId) -> TaskRef<'_> {
+        let TaskRow { from, depth, redirects, is_revisit, queued_at, ref url, .. } = *self;
+        let (source_link, discovery) = (self.source_link.as_ref(), self.discovery.as_ref());
+        TaskRef { task_id, from, url, depth, redirects, is_revisit, queued_at, source_link, discovery }
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let text_bytes = self.source_link.as_ref().map_or(0, |link| 8 + link.text.len());
-        let mut bytes = Vec::with_capacity(14 + text_bytes + self.url.len());
+        let mut bytes = Vec::with_capacity(14 + TIME_BYTES + text_bytes + self.url.len());
         bytes.extend(self.from.0.to_le_bytes());
         bytes.extend(self.depth.to_le_bytes());
-        let is_revisit = if self.is_revisit { IS_REVISIT } else { 0 };
-        let has_source_link = if self.source_link.is_some() { HAS_SOURCE_LINK } else { 0 };
-        bytes.extend([self.redirects, is_revisit | has_source_link]);
+        let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
+        let flags = flag(IS_REVISIT, self.is_revisit)
+            | flag(HAS_SOURCE_LINK, self.source_link.is_some())
+            | flag(HAS_DISCOVERY, self.discovery.is_some());
+        bytes.extend([self.redirects, flags]);
+        bytes.extend(&self.queued_at.to_le_bytes()[..TIME_BYTES]);
         if let Some(SourceLink { text, position }) = &self.source_link {
             bytes.extend(position.to_le_bytes());
-            bytes.extend((text.len() as u32).to_le_bytes());
-            bytes.extend(text.as_bytes());
+            push_text(&mut bytes, text);
+        }
+        if let Some(Discovery { found_on, redirects }) = self.discovery.as_deref() {
+            bytes.push(u8::try_from(redirects.len()).unwrap_or(u8::MAX));
+            push_text(&mut bytes, found_on.as_deref().unwrap_or_default());
+            redirects.iter().take(u8::MAX.into()).for_each(|url| push_text(&mut bytes, url));
         }
         bytes.extend(self.url.as_bytes());
         bytes
@@ -120,16 +143,21 @@ impl TaskRow {
         let from = TaskId(u64::from_le_bytes(take(&mut bytes)?));
         let depth = u32::from_le_bytes(take(&mut bytes)?);
         let [redirects, flags] = take(&mut bytes)?;
-        let (is_revisit, mut source_link) = (flags & IS_REVISIT != 0, None);
+        let time: [u8; TIME_BYTES] = take(&mut bytes)?;
+        let queued_at = time.iter().rev().fold(0, |time, byte| time << 8 | u64::from(*byte));
+        let (is_revisit, mut source_link, mut discovery) = (flags & IS_REVISIT != 0, None, None);
         if flags & HAS_SOURCE_LINK != 0 {
             let position = u32::from_le_bytes(take(&mut bytes)?);
-            let length = u32::from_le_bytes(take(&mut bytes)?) as usize;
-            let (text, rest) = bytes.split_at_checked(length)?;
-            source_link = Some(SourceLink::new(String::from_utf8(text.to_vec()).ok()?, position));
-            bytes = rest;
+            source_link = Some(SourceLink::new(take_text(&mut bytes)?, position));
+        }
+        if flags & HAS_DISCOVERY != 0 {
+            let [count] = take(&mut bytes)?;
+            let found_on = Some(take_text(&mut bytes)?).filter(|url| !url.is_empty());
+            let redirects = (0..count).map(|_| take_text(&mut bytes)).collect::<Option<_>>()?;
+            discovery = Some(Arc::new(Discovery { found_on, redirects }));
         }
         let url = String::from_utf8(bytes.to_vec()).ok()?;
-        Some(TaskRow { from, depth, redirects, is_revisit, source_link, url })
+        Some(TaskRow { from, depth, redirects, is_revisit, queued_at, source_link, discovery, url })
     }
 }
 
@@ -298,16 +326,17 @@ impl BodyLocation {
     }
 }
 
-/// What a page adds to the outputs is compressed from this size on: a page with a long base URL can add ten times its own
+/// What a URL adds to the outputs is compressed from this size on: a page with a long base URL can add ten times its own
 /// size, nearly all of it repeated. Most pages are not worth the time.
 const MIN_COMPRESSED_BYTES: usize = 64 << 10;
 
 const PLAIN: u8 = 0;
 const COMPRESSED: u8 = 1;
 
-/// Encodes what a page adds to the outputs.
-pub(crate) fn writes_to_bytes(writes: &[(usize, OutputWrite)]) -> Vec<u8> {
+/// Encodes what a URL adds to the outputs, with the number of its page if it is one.
+pub(crate) fn writes_to_bytes(page: Option<u64>, writes: &[(usize, OutputWrite)]) -> Vec<u8> {
     let mut bytes = vec![PLAIN];
+    bytes.extend(page.unwrap_or(0).to_le_bytes());
     for (index, write) in writes {
         let (kind, data) = match write {
             OutputWrite::Append(data) => (0, data),
@@ -326,8 +355,8 @@ pub(crate) fn writes_to_bytes(writes: &[(usize, OutputWrite)]) -> Vec<u8> {
     bytes
 }
 
-/// Decodes what a page adds to the outputs.
-pub(crate) fn writes_from_bytes(bytes: &[u8]) -> Option<Vec<(usize, OutputWrite)>> {
+/// Decodes what a URL adds to the outputs, and the number of its page.
+pub(crate) fn writes_from_bytes(bytes: &[u8]) -> Option<(Option<u64>, Writes)> {
     let plain;
     let mut bytes = match bytes.split_first()? {
         (&PLAIN, bytes) => bytes,
@@ -337,6 +366,7 @@ pub(crate) fn writes_from_bytes(bytes: &[u8]) -> Option<Vec<(usize, OutputWrite)
         }
         _ => return None,
     };
+    let page = Some(u64::from_le_bytes(take(&mut bytes)?)).filter(|page| *page > 0);
     let mut writes = Vec::new();
     while !bytes.is_empty() {
         let index = u32::from_le_bytes(take(&mut bytes)?) as usize;
@@ -347,7 +377,19 @@ pub(crate) fn writes_from_bytes(bytes: &[u8]) -> Option<Vec<(usize, OutputWrite)
         let data = data.to_vec();
         writes.push((index, if kind == 0 { OutputWrite::Append(data) } else { OutputWrite::File(data) }));
     }
-    Some(writes)
+    Some((page, writes))
+}
+
+fn push_text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend((text.len() as u32).to_le_bytes());
+    bytes.extend(text.as_bytes());
+}
+
+fn take_text(bytes: &mut &[u8]) -> Option<String> {
+    let length = u32::from_le_bytes(take(bytes)?) as usize;
+    let (text, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    String::from_utf8(text.to_vec()).ok()
 }
 
 pub(crate) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
@@ -368,10 +410,18 @@ mod tests {
             depth: 3,
             redirects: 2,
             is_revisit: true,
+            queued_at: 1_793_858_828_009,
             source_link: None,
+            discovery: None,
             url: "http://a/ä".into(),
         };
         assert_eq!(TaskRow::from_bytes(&task.to_bytes()), Some(task.clone()));
+        for found_on in [None, Some("http://a/".into())] {
+            let discovery =
+                Some(Arc::new(Discovery { found_on, redirects: vec!["http://ä/".into(), "x".into()] }));
+            let task = TaskRow { discovery, ..task.clone() };
+            assert_eq!(TaskRow::from_bytes(&task.to_bytes()), Some(task));
+        }
         for text in ["", "näher"] {
             let source_link = Some(SourceLink::new(text.into(), 70_000));
             let task = TaskRow { source_link, is_revisit: false, ..task.clone() };
@@ -394,10 +444,10 @@ mod tests {
         let host = HostRow { not_before: 1, delay: 2, pages: 3, address_kinds: 4 };
         assert_eq!(HostRow::from_bytes(&host.to_bytes()), Some(host));
         let writes = vec![(0, OutputWrite::Append(b"line\n".to_vec())), (3, OutputWrite::File(Vec::new()))];
-        assert_eq!(writes_from_bytes(&writes_to_bytes(&writes)), Some(writes));
+        assert_eq!(writes_from_bytes(&writes_to_bytes(Some(7), &writes)), Some((Some(7), writes)));
         let writes = vec![(1, OutputWrite::Append(b"the same line\n".repeat(10_000)))];
-        assert!(writes_to_bytes(&writes).len() < 10_000);
-        assert_eq!(writes_from_bytes(&writes_to_bytes(&writes)), Some(writes));
+        assert!(writes_to_bytes(None, &writes).len() < 10_000);
+        assert_eq!(writes_from_bytes(&writes_to_bytes(None, &writes)), Some((None, writes)));
         let body = BodyLocation { segment: 4, offset: 1, length: 3, is_compressed: true };
         for body in [None, Some(body), Some(BodyLocation { is_compressed: false, ..body })] {
             let fingerprint = Fingerprint { exact: 5, ..Fingerprint::not_compared() };

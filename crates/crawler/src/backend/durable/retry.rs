@@ -4,6 +4,7 @@ use super::super::BackendError;
 use super::open::read_checkpoint;
 use super::records::{CompletedRow, SeenRow, TaskRow};
 use super::{Batch, Tables, View};
+use crate::backend::local::storage::unix_millis;
 use crate::similarity::HashKey;
 
 /// Number of completed URLs to read, and to queue again in one commit.
@@ -54,5 +55,6 @@ fn pending(row: CompletedRow, view: &View, key: HashKey) -> Result<TaskRow, Back
     let seen = view.seen(key.url_id(&row.url))?.and_then(|seen| SeenRow::from_bytes(&seen));
     let depth = seen.map_or(row.depth, |seen| seen.depth.min(row.depth));
     let CompletedRow { from, redirects, is_revisit, url, .. } = row;
-    Ok(TaskRow { from, depth, redirects, is_revisit, source_link: None, url })
+    let (queued_at, source_link, discovery) = (unix_millis(), None, None);
+    Ok(TaskRow { from, depth, redirects, is_revisit, queued_at, source_link, discovery, url })
 }

@@ -1,15 +1,21 @@
 //! Completes pending URLs that the scope of a resumed crawl leaves out. Each would otherwise wait for its host's turn.
 
-use super::super::BackendError;
-use super::disk_storage::unix_millis;
+use std::time::SystemTime;
+
+use super::super::{BackendError, TaskId};
+use super::discovery;
 use super::open::read_checkpoint;
-use super::records::{CompletedRow, TaskRow};
-use super::{Batch, Tables};
+use super::outputs::OpenOutputs;
+use super::records::{CompletedRow, TaskRow, writes_to_bytes};
+use super::{Batch, Tables, View};
+use crate::backend::local::storage::unix_millis;
+use crate::error::Error;
 use crate::outcome::Outcome;
 use crate::scope::Scope;
 use crate::seed_list::SeedIndex;
 use crate::similarity::HashKey;
 use crate::sitemap::is_sitemap;
+use crate::url_record::UrlRecord;
 
 /// Number of pending URLs to check, and to complete in one commit.
 const ROWS_PER_COMMIT: usize = 4096;
@@ -28,7 +34,8 @@ pub(super) fn apply_scope(
     tables: &Tables,
     ResumedScope { scope, on_outcome }: &ResumedScope,
     key: HashKey,
-) -> Result<(), BackendError> {
+    outputs: &impl OpenOutputs,
+) -> Result<(), Error> {
     let view = tables.view()?;
     if view.meta("scope")?.as_deref() == Some(scope.settings().as_bytes()) {
         return Ok(());
@@ -43,7 +50,8 @@ pub(super) fn apply_scope(
         let Some((last, _)) = rows.last() else { return Ok(()) };
         first = last.checked_add(1).ok_or_else(|| view.damaged())?;
         let mut checkpoint = read_checkpoint(&view)?;
-        let (mut batch, mut rejected) = (Batch { number: 1, ..Batch::default() }, Vec::new());
+        let mut batch = Batch { number: 1, ..Batch::default() };
+        let (mut rejected, mut written) = (Vec::new(), Vec::new());
         for (task_id, row) in rows {
             let row = TaskRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
             // Seeds and sitemaps are not checked. A revisit has an outcome already.
@@ -55,6 +63,12 @@ pub(super) fn apply_scope(
             checkpoint.count_completed(&outcome.label());
             batch.tasks.insert(task_id, None);
             batch.completed.insert(task_id, Some(completed(&row, &outcome).to_bytes()));
+            if outputs.wants_urls() {
+                let writes = outputs.render_url(&record(&view, task_id, &row, &outcome)?);
+                let sequence = checkpoint.count_writes();
+                batch.output.insert(sequence, writes_to_bytes(None, &writes));
+                written.push((sequence, writes));
+            }
             rejected.push((row.url, outcome));
         }
         if !rejected.is_empty() {
@@ -62,7 +76,22 @@ pub(super) fn apply_scope(
             tables.write(&batch)?;
         }
         rejected.iter().for_each(|(url, outcome)| on_outcome(url, outcome));
+        for (sequence, writes) in written {
+            outputs.write(sequence, None, writes)?;
+        }
     }
+}
+
+fn record(
+    view: &View,
+    task_id: u64,
+    row: &TaskRow,
+    outcome: &Outcome,
+) -> Result<UrlRecord<'static>, BackendError> {
+    let discovery = discovery::look_up(row.as_task(TaskId(task_id)), |task_id| view.url_and_source(task_id))?;
+    let (url, outcome, depth) = (row.url.as_str().into(), outcome.clone(), row.depth);
+    let done = Some(SystemTime::now());
+    Ok(UrlRecord { done, ..UrlRecord::new(url, outcome, depth, discovery, row.queued_at) })
 }
 
 fn completed(row: &TaskRow, outcome: &Outcome) -> CompletedRow {

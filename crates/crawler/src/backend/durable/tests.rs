@@ -43,6 +43,7 @@ fn options(queue_size: usize) -> StateOptions {
         ttl: TTL,
         domain_ttl: Duration::from_secs(300),
         keep_depths: true,
+        keep_discovery: false,
         similarity: None,
         strip_query: Default::default(),
         keep_content: false,

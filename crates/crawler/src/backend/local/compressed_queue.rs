@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::super::TaskId;
 use super::storage::{QueuedTask, TaskRef};
 use crate::prioritizer::SourceLink;
+use crate::url_record::Discovery;
 
 /// URLs are stored in chunks of this size. A growing queue copies nothing, and a chunk is freed when it has been read.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -28,7 +29,18 @@ pub(crate) struct CompressedUrlQueue {
 struct PreviousTask {
     task_id: u64,
     url: String,
+    queued_at: u64,
+    discovery: Option<Arc<Discovery>>,
 }
+
+/// The flags of a task.
+const IS_REVISIT: u64 = 1;
+const HAS_SOURCE_LINK: u64 = 2;
+/// It was queued at another time than the previous task.
+const HAS_TIME: u64 = 4;
+/// It was found otherwise than the previous task.
+const HAS_DISCOVERY: u64 = 8;
+const FLAG_BITS: u32 = 4;
 
 impl CompressedUrlQueue {
     pub(crate) fn len(&self) -> usize {
@@ -39,8 +51,12 @@ impl CompressedUrlQueue {
         let TaskRef { task_id: TaskId(task_id), from: TaskId(from), url, depth, redirects, .. } = task;
         let shared = common_prefix_len(&self.last_pushed.url, url);
         let suffix = &url.as_bytes()[shared..];
-        // A task is stored in one chunk. Its numbers take at most 64 bytes.
-        let needed = suffix.len() + task.source_link.map_or(0, |link| link.text.len()) + 64;
+        // A task is stored in one chunk. Its numbers take at most 80 bytes.
+        let last = &self.last_pushed;
+        let new_discovery = (task.discovery != last.discovery.as_ref()).then_some(task.discovery);
+        let discovery_bytes = new_discovery.flatten().map_or(0, |discovery| encoded_len(discovery));
+        let text_bytes = task.source_link.map_or(0, |link| link.text.len());
+        let needed = suffix.len() + text_bytes + discovery_bytes + 80;
         match self.chunks.back() {
             Some(chunk) if chunk.len() + needed <= CHUNK_BYTES => {}
             // The first chunk grows on demand, because most queues are short.
@@ -51,8 +67,12 @@ impl CompressedUrlQueue {
         write_varint(chunk, zigzag_delta(task_id, self.last_pushed.task_id));
         write_varint(chunk, zigzag_delta(task_id, from));
         write_varint(chunk, u64::from(depth));
-        let flags = u64::from(task.source_link.is_some()) << 1 | u64::from(task.is_revisit);
-        write_varint(chunk, u64::from(redirects) << 2 | flags);
+        let flag = |flag: u64, is_set: bool| if is_set { flag } else { 0 };
+        let flags = flag(IS_REVISIT, task.is_revisit)
+            | flag(HAS_SOURCE_LINK, task.source_link.is_some())
+            | flag(HAS_TIME, task.queued_at != last.queued_at)
+            | flag(HAS_DISCOVERY, new_discovery.is_some());
+        write_varint(chunk, u64::from(redirects) << FLAG_BITS | flags);
         write_varint(chunk, shared as u64);
         write_varint(chunk, suffix.len() as u64);
         chunk.extend(suffix);
@@ -61,7 +81,14 @@ impl CompressedUrlQueue {
             write_varint(chunk, text.len() as u64);
             chunk.extend(text.as_bytes());
         }
-        self.last_pushed.task_id = task_id;
+        if task.queued_at != last.queued_at {
+            write_varint(chunk, zigzag_delta(task.queued_at, last.queued_at));
+        }
+        if let Some(discovery) = new_discovery {
+            write_discovery(chunk, discovery.map(|discovery| &**discovery));
+            self.last_pushed.discovery = discovery.cloned();
+        }
+        (self.last_pushed.task_id, self.last_pushed.queued_at) = (task_id, task.queued_at);
         self.last_pushed.url.truncate(shared);
         self.last_pushed.url.push_str(&url[shared..]);
         self.length += 1;
@@ -78,7 +105,16 @@ impl CompressedUrlQueue {
         let (url, mut rest) = rest.split_at(length);
         self.last_popped.url.truncate(shared);
         self.last_popped.url.push_str(str::from_utf8(url).unwrap_or_default());
-        let source_link = if flags & 0b10 == 0 { None } else { Some(Arc::new(read_source_link(&mut rest))) };
+        let has = |flag: u64| flags & flag != 0;
+        let source_link = has(HAS_SOURCE_LINK).then(|| Arc::new(read_source_link(&mut rest)));
+        if has(HAS_TIME) {
+            let delta = zigzag_decode(read_varint(&mut rest));
+            self.last_popped.queued_at = self.last_popped.queued_at.wrapping_add(delta);
+        }
+        if has(HAS_DISCOVERY) {
+            self.last_popped.discovery = read_discovery(&mut rest);
+        }
+        let (queued_at, discovery) = (self.last_popped.queued_at, self.last_popped.discovery.clone());
         self.last_popped.task_id = task_id;
         self.read = chunk.len() - rest.len();
         self.length -= 1;
@@ -94,9 +130,11 @@ impl CompressedUrlQueue {
             from: TaskId(from),
             url,
             depth,
-            redirects: (flags >> 2) as u8,
-            is_revisit: flags & 1 == 1,
+            redirects: (flags >> FLAG_BITS) as u8,
+            is_revisit: has(IS_REVISIT),
+            queued_at,
             source_link,
+            discovery,
             domain: None,
             queue: 0,
             attempts: 0,
@@ -105,10 +143,39 @@ impl CompressedUrlQueue {
 }
 
 fn read_source_link(bytes: &mut &[u8]) -> SourceLink {
-    let (position, length) = (read_varint(bytes) as u32, read_varint(bytes) as usize);
+    let position = read_varint(bytes) as u32;
+    SourceLink::new(read_text(bytes), position)
+}
+
+/// The most bytes that an encoded discovery takes.
+fn encoded_len(discovery: &Discovery) -> usize {
+    let urls = discovery.found_on.iter().chain(&discovery.redirects);
+    urls.map(|url| url.len() + 10).sum::<usize>() + 10
+}
+
+/// Writes the number of URLs, and the URLs. A discovery without a page has an empty URL for it.
+fn write_discovery(bytes: &mut Vec<u8>, discovery: Option<&Discovery>) {
+    let Some(Discovery { found_on, redirects }) = discovery else { return write_varint(bytes, 0) };
+    write_varint(bytes, 1 + redirects.len() as u64);
+    for url in
+        [found_on.as_deref().unwrap_or_default()].into_iter().chain(redirects.iter().map(String::as_str))
+    {
+        write_varint(bytes, url.len() as u64);
+        bytes.extend(url.as_bytes());
+    }
+}
+
+fn read_discovery(bytes: &mut &[u8]) -> Option<Arc<Discovery>> {
+    let redirects = read_varint(bytes).checked_sub(1)?;
+    let found_on = Some(read_text(bytes)).filter(|url| !url.is_empty());
+    Some(Arc::new(Discovery { found_on, redirects: (0..redirects).map(|_| read_text(bytes)).collect() }))
+}
+
+fn read_text(bytes: &mut &[u8]) -> String {
+    let length = read_varint(bytes) as usize;
     let (text, rest) = bytes.split_at(length);
     *bytes = rest;
-    SourceLink::new(str::from_utf8(text).unwrap_or_default().to_owned(), position)
+    str::from_utf8(text).unwrap_or_default().to_owned()
 }
 
 /// The number of leading bytes that two URLs share, up to a character boundary.
@@ -159,6 +226,17 @@ mod tests {
 
     fn task((task_id, from, url, depth, redirects, is_revisit): Fields) -> QueuedTask {
         let text = url.chars().rev().collect();
+        let found_on = || Some("http://page/ä".to_owned());
+        let discoveries = [
+            None,
+            None,
+            Some(Discovery { found_on: found_on(), redirects: Vec::new() }),
+            Some(Discovery {
+                found_on: found_on(),
+                redirects: vec!["http://old/".into(), "http://older/".into()],
+            }),
+            Some(Discovery { found_on: None, redirects: vec!["http://seed/".into()] }),
+        ];
         let source_link = (redirects % 2 == 1).then(|| Arc::new(SourceLink::new(text, depth)));
         QueuedTask {
             task_id: TaskId(task_id),
@@ -167,7 +245,9 @@ mod tests {
             depth,
             redirects,
             is_revisit,
+            queued_at: 1_793_858_828_009 + from % 3,
             source_link,
+            discovery: discoveries[(from % 5) as usize].clone().map(Arc::new),
             domain: None,
             queue: 0,
             attempts: 0,

@@ -1,6 +1,7 @@
 //! Storage in memory. It is lost when the process exits.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{BackendError, HostDelay};
@@ -11,9 +12,10 @@ use super::segment_store::SegmentStore;
 use super::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
-use crate::modules::OutputWrite;
+use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::similarity::{Fingerprint, HashKey};
 use crate::task::Depth;
+use crate::url_record::Discovery;
 
 /// Storage in memory.
 pub struct MemoryStorage {
@@ -123,6 +125,10 @@ impl Storage for MemoryStorage {
         Ok(if self.lastmods.is_empty() { None } else { self.lastmods.get(&self.id(&task.url)).copied() })
     }
 
+    fn discovery(&self, task: &QueuedTask) -> Result<Option<Arc<Discovery>>, BackendError> {
+        Ok(task.discovery.clone())
+    }
+
     fn seen_len(&self) -> usize {
         self.seen.len()
     }
@@ -164,9 +170,9 @@ impl Storage for MemoryStorage {
 
     fn set_linking_pages(&mut self, _: &Domain, _: u32) {}
 
-    fn record_writes(&mut self, _: u64, _: Vec<(usize, OutputWrite)>) {}
+    fn record_writes(&mut self, _: u64, _: Option<u64>, _: Vec<(usize, OutputWrite)>) {}
 
-    fn record_outputs_written(&mut self, _: u64, _: Vec<u64>) {}
+    fn record_outputs_written(&mut self, _: OutputPosition, _: Vec<u64>) {}
 
     fn fail(&mut self, _: &BackendError) {}
 

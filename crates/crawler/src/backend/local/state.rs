@@ -17,10 +17,11 @@ use super::budgets::{BudgetReservation, BudgetWait, Budgets};
 use super::content_index::{ContentIndex, IndexLookup};
 use super::counters::CrawlCounters;
 use super::host_cooldowns::HostCooldowns;
-use super::storage::{Body, Clock, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
+use super::storage::{Body, Clock, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef, unix_millis};
 use super::waiting_urls::{NextUrl, WaitingUrls};
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
+use crate::modules::OutputWrite;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Popularity, Priority, Random, SourceLink};
@@ -28,9 +29,10 @@ use crate::similarity::{ContentType, Fingerprint, Undecided, Verdicts};
 use crate::sitemap;
 use crate::stats::BodyBytes;
 use crate::task::Depth;
+use crate::url_record::{Discovery, UrlRecord};
 
-/// How often a URL is requested. The second try comes after a pause, and only after a failure that may pass.
-const MAX_ATTEMPTS: u8 = 2;
+/// How many URLs are taken out of the overflow at a time, at the end of a crawl.
+const DRAINED_AT_A_TIME: usize = 1024;
 
 /// The most unreachable hosts that are named in a snapshot.
 const MAX_UNREACHABLE_NAMED: usize = 100;
@@ -78,7 +80,9 @@ struct NewTask<'u> {
     redirects: u8,
     from: Option<TaskId>,
     is_revisit: bool,
+    queued_at: u64,
     source_link: Option<&'u SourceLink>,
+    discovery: Option<&'u Arc<Discovery>>,
 }
 
 /// A page to store.
@@ -152,9 +156,11 @@ impl<S: Storage> LocalState<S> {
 
     /// Admits seeds.
     pub(crate) fn admit(&mut self, found: &[DiscoveredUrl]) -> Result<AdmitCounts, BackendError> {
-        let mut admitted = AdmitCounts::default();
+        let (mut admitted, queued_at) = (AdmitCounts::default(), unix_millis());
         for &DiscoveredUrl { ref url, depth, redirects } in found {
-            let seed = NewTask { url, depth, redirects, from: None, is_revisit: false, source_link: None };
+            let (from, source_link, discovery) = (None, None, None);
+            let is_revisit = false;
+            let seed = NewTask { url, depth, redirects, from, is_revisit, queued_at, source_link, discovery };
             self.admit_url(seed, &mut admitted)?;
         }
         self.fill_url_queue()?;
@@ -164,14 +170,27 @@ impl<S: Storage> LocalState<S> {
     /// Admits the outlinks of the page `from`.
     fn admit_outlinks(&mut self, outlinks: &Outlinks, from: TaskId) -> Result<AdmitCounts, BackendError> {
         let &Outlinks { ref urls, depth, redirects, ref source_links, seen } = outlinks;
-        let mut admitted = AdmitCounts { new: 0, seen };
+        let (mut admitted, queued_at) = (AdmitCounts { new: 0, seen }, unix_millis());
+        let discovery = self.discovery_of(outlinks, from);
         for (index, url) in urls.iter().enumerate() {
-            let (from, source_link) = (Some(from), source_links.get(index));
-            let outlink = NewTask { url, depth, redirects, from, is_revisit: false, source_link };
+            let (from, source_link, discovery) = (Some(from), source_links.get(index), discovery.as_ref());
+            let is_revisit = false;
+            let outlink =
+                NewTask { url, depth, redirects, from, is_revisit, queued_at, source_link, discovery };
             self.admit_url(outlink, &mut admitted)?;
         }
         self.fill_url_queue()?;
         Ok(admitted)
+    }
+
+    /// How the outlinks of a leased task are found, if that is kept.
+    fn discovery_of(&self, outlinks: &Outlinks, from: TaskId) -> Option<Arc<Discovery>> {
+        let first = outlinks.urls.iter().next().filter(|_| self.config.keep_discovery)?;
+        let task = &self.leases.get(&from)?.task;
+        Some(Arc::new(match outlinks.redirects {
+            0 => Discovery::on(&task.url, sitemap::is_sitemap(first)),
+            _ => Discovery::redirected(task.discovery.as_deref(), &task.url),
+        }))
     }
 
     fn admit_url(&mut self, task: NewTask, admitted: &mut AdmitCounts) -> Result<(), BackendError> {
@@ -193,10 +212,12 @@ impl<S: Storage> LocalState<S> {
         self.counters.admitted += 1;
         self.counters.revisits += u64::from(task.is_revisit);
         let task_id = TaskId(self.counters.last_task_id);
-        let NewTask { url, depth, redirects, from, is_revisit, source_link } = task;
+        let NewTask { url, depth, redirects, from, is_revisit, queued_at, source_link, discovery } = task;
         let from = from.unwrap_or(task_id);
+        let task =
+            TaskRef { task_id, from, url, depth, redirects, is_revisit, queued_at, source_link, discovery };
         // Always behind the URLs that wait already, so that the order stays the order of admission.
-        self.storage.admit(id, TaskRef { task_id, from, url, depth, redirects, is_revisit, source_link });
+        self.storage.admit(id, task);
     }
 
     fn fill_url_queue(&mut self) -> Result<(), BackendError> {
@@ -276,6 +297,9 @@ impl<S: Storage> LocalState<S> {
                 cooldown: self.cooldowns.remaining(&task.url).max(site_cooldown),
                 unreachable,
                 lastmod: self.storage.lastmod(&task)?,
+                attempts: task.attempts,
+                queued_at: task.queued_at,
+                discovery: if self.config.keep_discovery { self.storage.discovery(&task)? } else { None },
             };
             self.storage.lease(&task, &lease, worker);
             leases.push(lease);
@@ -315,10 +339,21 @@ impl<S: Storage> LocalState<S> {
     /// A lease, if it has not ended. Its depth is that of the URL now.
     pub(crate) fn active_lease(&self, task_id: TaskId, lease_id: u64) -> Option<Lease> {
         let active = self.leases.get(&task_id).filter(|active| active.lease_id == lease_id)?;
-        let QueuedTask { ref url, redirects, is_revisit, .. } = active.task;
-        let (url, depth) = (Arc::clone(url), self.storage.depth(&active.task));
-        let (cooldown, unreachable, lastmod) = (Duration::ZERO, None, None);
-        Some(Lease { task_id, lease_id, url, depth, redirects, is_revisit, cooldown, unreachable, lastmod })
+        let QueuedTask { ref url, redirects, is_revisit, attempts, queued_at, .. } = active.task;
+        Some(Lease {
+            task_id,
+            lease_id,
+            url: Arc::clone(url),
+            depth: self.storage.depth(&active.task),
+            redirects,
+            is_revisit,
+            cooldown: Duration::ZERO,
+            unreachable: None,
+            lastmod: None,
+            attempts,
+            queued_at,
+            discovery: None,
+        })
     }
 
     /// What a lease has to wait for before it reserves; `None` if it need not wait.
@@ -352,6 +387,7 @@ impl<S: Storage> LocalState<S> {
             writes,
             host_delay,
             site_cooldown,
+            request: _,
         } = completion;
         if self.leases.get(&lease.task_id).is_none_or(|active| active.lease_id != lease.lease_id) {
             return Ok(CompleteResult::StaleLease);
@@ -360,7 +396,7 @@ impl<S: Storage> LocalState<S> {
             self.set_host_delay(throttle_key(&lease.url), host_delay)?;
         }
         self.judge_host(&lease.url, &outcome);
-        if self.is_retried(&lease, &outcome) {
+        if lease.is_retried(&outcome) {
             self.retry(&lease, bytes, site_cooldown);
             return Ok(CompleteResult::Requeued);
         }
@@ -390,8 +426,8 @@ impl<S: Storage> LocalState<S> {
         }
         let is_page = outcome == Outcome::Page && !task.is_revisit;
         let page_number = self.budgets.commit(&task.url, reservation, is_page, bytes);
-        if let Some(page_number) = page_number {
-            self.storage.record_writes(page_number, writes);
+        let sequence = self.record_writes(page_number, writes);
+        if page_number.is_some() {
             for (key, pages) in self.budgets.pages_of_groups(&task.url) {
                 self.storage.set_group_pages(&key, pages)?;
             }
@@ -400,13 +436,26 @@ impl<S: Storage> LocalState<S> {
         self.storage.complete(id, &task, CompletedUrl { outcome: &outcome, depth, page_number });
         // Found at a smaller depth while it was leased: its links were admitted with too large a depth.
         if depth < lease.depth && outcome.has_links() {
-            let (url, redirects, from) = (&*task.url, task.redirects, Some(task.from));
-            let source_link = task.source_link.as_deref();
-            self.enqueue(id, NewTask { url, depth, redirects, from, is_revisit: true, source_link });
+            let (redirects, from, queued_at) = (task.redirects, Some(task.from), unix_millis());
+            let (source_link, discovery) = (task.source_link.as_deref(), task.discovery.as_ref());
+            let (url, is_revisit) = (&*task.url, true);
+            let again =
+                NewTask { url, depth, redirects, from, is_revisit, queued_at, source_link, discovery };
+            self.enqueue(id, again);
             self.fill_url_queue()?;
         }
         self.waiting.release(&task.url, &self.cooldowns, site_cooldown);
-        Ok(CompleteResult::Applied { id: page_number, new, exhausted: self.budgets.exhausted() })
+        Ok(CompleteResult::Applied { id: page_number, sequence, new, exhausted: self.budgets.exhausted() })
+    }
+
+    /// Stores what a URL adds to the outputs, under the next number.
+    fn record_writes(&mut self, page: Option<u64>, writes: Vec<(usize, OutputWrite)>) -> Option<u64> {
+        if writes.is_empty() {
+            return None;
+        }
+        self.counters.output_writes += 1;
+        self.storage.record_writes(self.counters.output_writes, page, writes);
+        Some(self.counters.output_writes)
     }
 
     fn end_lease(&mut self, task_id: TaskId) -> Option<ActiveLease> {
@@ -438,12 +487,6 @@ impl<S: Storage> LocalState<S> {
         {
             self.failed_sitemaps.insert(sitemap::shown_url(url).to_owned(), cause.clone());
         }
-    }
-
-    /// Whether a URL is requested again, because its failure may pass.
-    fn is_retried(&self, lease: &Lease, outcome: &Outcome) -> bool {
-        let attempts = self.leases.get(&lease.task_id).map_or(0, |active| active.task.attempts);
-        attempts + 1 < MAX_ATTEMPTS && outcome.is_transient() && !outcome.exceeds_max_retry_after()
     }
 
     /// Ends a lease, and lets the URL wait for its host's next turn.
@@ -527,6 +570,32 @@ impl<S: Storage> LocalState<S> {
         if self.content.contains(id, self.clock.now()) { self.storage.body(id) } else { Ok(None) }
     }
 
+    /// Takes all URLs that are not completed out of the queues.
+    pub(crate) fn drain_pending(
+        &mut self,
+        each: &mut dyn FnMut(UrlRecord<'static>),
+    ) -> Result<(), BackendError> {
+        let mut queued: VecDeque<QueuedTask> = std::mem::take(&mut self.url_queue);
+        queued.extend(self.leases.drain().map(|(_, active)| active.task));
+        queued.extend(self.prioritizing.drain().map(|(_, task)| task));
+        queued.extend(self.reprioritizing.drain(..));
+        let keeps_discovery = self.config.keep_discovery;
+        while !queued.is_empty() {
+            for task in queued.drain(..) {
+                if let Some(record) = unreached(&self.storage, &task, keeps_discovery)? {
+                    each(record);
+                }
+            }
+            queued.extend(self.storage.take_overflow(DRAINED_AT_A_TIME)?);
+        }
+        self.waiting.drain(&mut self.storage, |storage, task| {
+            if let Some(record) = unreached(storage, &task, keeps_discovery)? {
+                each(record);
+            }
+            Ok(())
+        })
+    }
+
     /// Who has something to do now.
     pub(crate) fn work(&mut self) -> Work {
         let has_unprioritized = !self.url_queue.is_empty() || !self.reprioritizing.is_empty();
@@ -574,6 +643,21 @@ impl<S: Storage> LocalState<S> {
             prioritizer_service: None,
         }
     }
+}
+
+/// The record of a URL that is not completed. A revisit has none, because its URL has an outcome.
+fn unreached(
+    storage: &impl Storage,
+    task: &QueuedTask,
+    keeps_discovery: bool,
+) -> Result<Option<UrlRecord<'static>>, BackendError> {
+    if task.is_revisit {
+        return Ok(None);
+    }
+    let discovery = if keeps_discovery { storage.discovery(task)? } else { None };
+    let (url, depth) = (Arc::clone(&task.url), storage.depth(task));
+    let pending = UrlRecord::new(url, Outcome::NotReached, depth, discovery, task.queued_at);
+    Ok(Some(UrlRecord { retries: task.attempts, ..pending }))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! and everything that survives the process.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -12,11 +12,12 @@ use super::budgets::BudgetReservation;
 use crate::domain::Domain;
 use crate::error::StorageErrorKind;
 use crate::fetch::http::AddressKinds;
-use crate::modules::OutputWrite;
+use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::outcome::Outcome;
 use crate::prioritizer::SourceLink;
 use crate::similarity::Fingerprint;
 use crate::task::Depth;
+use crate::url_record::Discovery;
 
 /// An outstanding URL, in any queue.
 #[derive(Debug)]
@@ -28,8 +29,12 @@ pub(crate) struct QueuedTask {
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
     pub(crate) is_revisit: bool,
+    /// When it was admitted: Unix time in milliseconds; 0 if that is not known.
+    pub(crate) queued_at: u64,
     /// The link through which it was admitted, if the prioritizer wants it.
     pub(crate) source_link: Option<Arc<SourceLink>>,
+    /// How it was found, if that is kept here and it is no seed.
+    pub(crate) discovery: Option<Arc<Discovery>>,
     /// Set from the prioritizer on. URLs in the overflow do not need it.
     pub(crate) domain: Option<Domain>,
     /// The priority queue, set from the prioritizer on.
@@ -47,22 +52,43 @@ pub(crate) struct TaskRef<'u> {
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
     pub(crate) is_revisit: bool,
+    pub(crate) queued_at: u64,
     pub(crate) source_link: Option<&'u SourceLink>,
+    pub(crate) discovery: Option<&'u Arc<Discovery>>,
 }
 
 impl TaskRef<'_> {
     pub(crate) fn to_task(self) -> QueuedTask {
-        let TaskRef { task_id, from, url, depth, redirects, is_revisit, source_link } = self;
-        let (url, source_link, domain) = (url.into(), source_link.cloned().map(Arc::new), None);
-        let (queue, attempts) = (0, 0);
-        QueuedTask { task_id, from, url, depth, redirects, is_revisit, source_link, domain, queue, attempts }
+        QueuedTask {
+            task_id: self.task_id,
+            from: self.from,
+            url: self.url.into(),
+            depth: self.depth,
+            redirects: self.redirects,
+            is_revisit: self.is_revisit,
+            queued_at: self.queued_at,
+            source_link: self.source_link.cloned().map(Arc::new),
+            discovery: self.discovery.cloned(),
+            domain: None,
+            queue: 0,
+            attempts: 0,
+        }
     }
 }
 
 impl QueuedTask {
     pub(crate) fn borrowed(&self) -> TaskRef<'_> {
-        let QueuedTask { task_id, from, ref url, depth, redirects, is_revisit, ref source_link, .. } = *self;
-        TaskRef { task_id, from, url, depth, redirects, is_revisit, source_link: source_link.as_deref() }
+        TaskRef {
+            task_id: self.task_id,
+            from: self.from,
+            url: &self.url,
+            depth: self.depth,
+            redirects: self.redirects,
+            is_revisit: self.is_revisit,
+            queued_at: self.queued_at,
+            source_link: self.source_link.as_deref(),
+            discovery: self.discovery.as_ref(),
+        }
     }
 
     pub(crate) fn domain(&self) -> Domain {
@@ -156,6 +182,9 @@ pub(crate) trait Storage: Send + 'static {
     /// When the page of a task was last modified, if a sitemap says so.
     fn lastmod(&self, task: &QueuedTask) -> Result<Option<u32>, BackendError>;
 
+    /// How the URL of a task was found. `None` for a seed, and if it is not known.
+    fn discovery(&self, task: &QueuedTask) -> Result<Option<Arc<Discovery>>, BackendError>;
+
     /// Number of URLs in the seen set.
     fn seen_len(&self) -> usize;
 
@@ -189,11 +218,11 @@ pub(crate) trait Storage: Send + 'static {
     /// Stores the number of pages that link to a domain.
     fn set_linking_pages(&mut self, domain: &Domain, pages: u32);
 
-    /// Stores what a page adds to the outputs, until it is written.
-    fn record_writes(&mut self, page_number: u64, writes: Vec<(usize, OutputWrite)>);
+    /// Stores what a URL adds to the outputs, until it is written: under its number, and with that of its page if it is one.
+    fn record_writes(&mut self, sequence: u64, page: Option<u64>, writes: Vec<(usize, OutputWrite)>);
 
-    /// Records that the outputs are written up to this page and have these lengths.
-    fn record_outputs_written(&mut self, last_page_number: u64, lengths: Vec<u64>);
+    /// Records that the outputs are written up to this position and have these lengths.
+    fn record_outputs_written(&mut self, written: OutputPosition, lengths: Vec<u64>);
 
     /// An operation failed half-way: nothing since the last commit may become durable.
     fn fail(&mut self, error: &BackendError);
@@ -257,4 +286,10 @@ impl Clock {
     pub(crate) fn now(&self) -> Duration {
         self.earlier.saturating_add(self.since.map_or(Duration::ZERO, |since| since.elapsed()))
     }
+}
+
+/// Wall-clock time, which is comparable between processes.
+pub(crate) fn unix_millis() -> u64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

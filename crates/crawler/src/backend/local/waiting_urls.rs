@@ -509,6 +509,20 @@ impl<Q: Default> WaitingUrls<Q> {
         self.sweep_domains_at = SWEEP_AT.max(2 * self.domains.len());
     }
 
+    /// Takes all waiting URLs out, at the end of a crawl.
+    pub(super) fn drain<S: Storage<Parked = Q>>(
+        &mut self,
+        storage: &mut S,
+        mut each: impl FnMut(&S, QueuedTask) -> Result<(), BackendError>,
+    ) -> Result<(), BackendError> {
+        for (_, mut host) in self.hosts.drain() {
+            while let Some(task) = host.take_any(storage)? {
+                each(storage, task)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes the waiting URLs of these domains out, so that they can get other priorities.
     pub(super) fn take_domains(
         &mut self,

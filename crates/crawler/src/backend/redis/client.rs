@@ -35,6 +35,7 @@ use super::stream::read_stream;
 use crate::backend::local::{BackendConfig, compress, secret};
 use crate::error::StorageErrorKind;
 use crate::fetch::http::AddressKinds;
+use crate::modules::output::OutputPosition;
 use crate::prioritizer::Priority;
 use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, ShingleCache};
 use crate::stats::{BodyBytes, RequestCounter};
@@ -410,7 +411,7 @@ impl Backend for RemoteBackend {
     }
 
     // The outputs are part files, which are not recorded.
-    async fn record_outputs_written(&self, _: u64, _: Vec<u64>) -> Result<(), BackendError> {
+    async fn record_outputs_written(&self, _: OutputPosition, _: Vec<u64>) -> Result<(), BackendError> {
         Ok(())
     }
 

@@ -16,6 +16,7 @@ use super::super::{
 use crate::domain::Domain;
 use crate::outcome::Outcome;
 use crate::stats::BodyBytes;
+use crate::url_record::RequestRecord;
 
 /// Identifies the session of a worker: from when its process joins until it leaves or has to start a new session. Of two
 /// sessions of a worker, the larger one is the later one.
@@ -183,6 +184,7 @@ impl CompletedLease {
             rejected_links,
             // The worker has written the page to its part files.
             writes: Vec::new(),
+            request: RequestRecord::default(),
             host_delay: self.host_delay,
             site_cooldown: self.site_cooldown,
         }

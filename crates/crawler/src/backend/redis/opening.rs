@@ -17,7 +17,7 @@ use crate::strip_query::StripQuery;
 use crate::time_text::time_text;
 
 /// The layout of the keys. A crawl of another layout is refused.
-const LAYOUT: u32 = 5;
+const LAYOUT: u32 = 6;
 
 /// What may be raised when a crawl is resumed.
 const BUDGETS: [&str; 4] = ["--max-pages", "--max-bytes", "--max-pages-per-host", "--max-pages-per-site"];
@@ -147,6 +147,7 @@ fn settings_of(described: &BTreeMap<String, String>) -> Option<BackendConfig> {
         ttl: time("--ttl in milliseconds")?,
         domain_ttl: time("--domain-ttl in milliseconds")?,
         keep_depths: flag("whether there is a --max-depth")?,
+        keep_discovery: false,
         similarity: match text("--similarity")? {
             "none" => None,
             dice => Some(Threshold::new(dice.parse().ok()?)?),

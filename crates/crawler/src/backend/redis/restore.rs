@@ -6,7 +6,6 @@ use std::time::Duration;
 use redis::FromRedisValue;
 
 use super::super::durable::checkpoint::Checkpoint;
-use super::super::durable::disk_storage::unix_millis;
 use super::super::durable::records::{HostRow, PageRow, TaskRow};
 use super::super::durable::{restore_host, restore_page};
 use super::super::{BackendError, TaskId, WorkerId};
@@ -19,7 +18,7 @@ use super::storage::RedisStorage;
 use crate::backend::local::budgets::BudgetReservation;
 use crate::backend::local::memory_storage::MemoryStorage;
 use crate::backend::local::state::LocalState;
-use crate::backend::local::storage::{Clock, Storage};
+use crate::backend::local::storage::{Clock, Storage, unix_millis};
 use crate::backend::local::{BackendConfig, HostLimits};
 use crate::domain::Domain;
 use crate::error::StorageErrorKind;

@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
-use super::super::durable::disk_storage::unix_millis;
 use super::super::durable::records::{BodyLocation, HostRow, PageRow, TaskRow};
 use super::super::{BackendError, HostDelay, Lease, TaskId, WorkerId};
 use super::batch::Batch;
@@ -17,12 +16,15 @@ use super::records::{CompletedRecord, LeaseRow};
 use crate::backend::local::budgets::BudgetReservation;
 use crate::backend::local::compressed_queue::CompressedUrlQueue;
 use crate::backend::local::memory_storage::MemoryStorage;
-use crate::backend::local::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
+use crate::backend::local::storage::{
+    Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef, unix_millis,
+};
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
-use crate::modules::OutputWrite;
+use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::similarity::Fingerprint;
 use crate::task::Depth;
+use crate::url_record::Discovery;
 
 /// Storage in memory, with a copy on Redis.
 pub struct RedisStorage {
@@ -181,6 +183,10 @@ impl Storage for RedisStorage {
         self.memory.lastmod(task)
     }
 
+    fn discovery(&self, task: &QueuedTask) -> Result<Option<Arc<Discovery>>, BackendError> {
+        self.memory.discovery(task)
+    }
+
     fn seen_len(&self) -> usize {
         self.memory.seen_len()
     }
@@ -236,9 +242,9 @@ impl Storage for RedisStorage {
     }
 
     // The outputs of a distributed crawl are written by the workers, into their part files.
-    fn record_writes(&mut self, _: u64, _: Vec<(usize, OutputWrite)>) {}
+    fn record_writes(&mut self, _: u64, _: Option<u64>, _: Vec<(usize, OutputWrite)>) {}
 
-    fn record_outputs_written(&mut self, _: u64, _: Vec<u64>) {}
+    fn record_outputs_written(&mut self, _: OutputPosition, _: Vec<u64>) {}
 
     fn lease(&mut self, task: &QueuedTask, lease: &Lease, worker: WorkerId) {
         let row = LeaseRow {

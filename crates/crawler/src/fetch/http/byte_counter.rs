@@ -34,6 +34,9 @@ pub trait ByteBudget: Sync {
         Box::pin(std::future::ready(Ok(u64::MAX)))
     }
 
+    /// Called when a response begins, with its status and its Content-Type.
+    fn response_started(&self, _status: u16, _content_type: Option<String>) {}
+
     /// Takes the next bytes of a body with the policy [`BodyPolicy::Stream`]. Returns whether more are wanted.
     fn receive(&self, _bytes: &[u8]) -> bool {
         false
@@ -91,6 +94,11 @@ impl<'b> ByteCounter<'b> {
         self.counts().uncounted()
     }
 
+    /// All bytes read.
+    pub fn read(&self) -> BodyBytes {
+        self.counts().read
+    }
+
     /// All bytes received.
     pub fn received(&self) -> u64 {
         self.counts().read.received
@@ -100,6 +108,11 @@ impl<'b> ByteCounter<'b> {
     pub fn waited(&self) -> Duration {
         let counts = self.counts();
         counts.waited + counts.waiting_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Tells the budget that a response begins.
+    pub(super) fn response_started(&self, status: u16, content_type: Option<String>) {
+        self.budget.response_started(status, content_type);
     }
 
     /// Hands bytes of a body to the budget. Returns whether it wants more.

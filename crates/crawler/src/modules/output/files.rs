@@ -1,13 +1,13 @@
-//! The output files of a crawl in one process. Each page is in them exactly once, also after a crash.
+//! The output files of a crawl in one process. Each page or URL is in them exactly once, also after a crash.
 //!
 //! The protocol with the durable state:
 //!
-//! 1. The commit that completes page `id` records the page's writes.
-//! 2. After the commit, the writes are [applied](OutputFiles::apply) in the order of the ids.
+//! 1. The commit that completes a URL records the URL's writes under the next number.
+//! 2. After the commit, the writes are [applied](OutputFiles::apply) in the order of these numbers.
 //! 3. From time to time the files are [flushed](OutputFiles::flush), or [fsynced](OutputFiles::sync) if they must
-//!    survive a power failure. *Then* the state records the file lengths and the last id, and deletes the recorded
-//!    writes up to that id.
-//! 4. A resume [opens](OutputFiles::open) the files with the recorded lengths and id, which truncates everything later,
+//!    survive a power failure. *Then* the state records the file lengths and the position, and deletes the recorded
+//!    writes up to it.
+//! 4. A resume [opens](OutputFiles::open) the files with the recorded lengths and position, which truncates everything later,
 //!    and applies the writes recorded since. The bytes are the same as without the interruption.
 //!
 //! A crawl in memory applies writes in the same way and never resumes.
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use self::append::AppendFile;
 use super::new_file;
 use super::numbered_dir::{self, NumberedDir};
-use super::{OutputSpec, OutputWrite, Target};
+use super::{OutputPosition, OutputSpec, OutputWrite, Target};
 use crate::error::{StorageError, StorageErrorKind, unusable_directory};
 
 /// What a crawl expects to find when it opens its output files.
@@ -37,16 +37,23 @@ pub enum Start<'c> {
         /// The length of each output's file, in the order of the outputs; of a directory, the number of pages that were
         /// crawled before it was added.
         committed: &'c [u64],
-        /// The last page that is in the files.
-        last_id: u64,
+        /// How far the files are written.
+        written: OutputPosition,
     },
+}
+
+impl Start<'_> {
+    /// How far the files are written.
+    fn position(&self) -> OutputPosition {
+        if let Start::Resumed { written, .. } = self { *written } else { OutputPosition::default() }
+    }
 }
 
 /// The open files of all outputs of a crawl, locked against other crawls.
 #[derive(Debug)]
 pub struct OutputFiles {
     outputs: Vec<OpenOutput>,
-    last_id: u64,
+    position: OutputPosition,
 }
 
 #[derive(Debug)]
@@ -113,19 +120,23 @@ impl OutputFiles {
         for (output, (_, header)) in outputs.iter_mut().zip(targets) {
             output.put_header(header);
         }
-        let last_id = if let Start::Resumed { last_id, .. } = start { last_id } else { 0 };
-        Ok(OutputFiles { outputs, last_id })
+        Ok(OutputFiles { outputs, position: start.position() })
     }
 
-    /// Applies the writes of page `id` and returns the new length of each file.
+    /// Applies writes, those of a page or of another URL.
     ///
-    /// Pages are applied in the order of their ids, without gaps. A page that is already in the files is ignored. After
-    /// an error, which names the file, the page does not count, and it can be applied again.
-    pub fn apply(&mut self, id: u64, writes: &[(usize, OutputWrite)]) -> Result<Vec<u64>, StorageError> {
-        if id <= self.last_id {
-            return Ok(self.lengths());
+    /// Writes are applied in the order of their numbers, without gaps. Those that are already in the files are ignored. After
+    /// an error, which names the file, they do not count, and can be applied again.
+    pub fn apply(
+        &mut self,
+        sequence: u64,
+        page: Option<u64>,
+        writes: &[(usize, OutputWrite)],
+    ) -> Result<(), StorageError> {
+        if sequence <= self.position.sequence {
+            return Ok(());
         }
-        self.check(id, writes)?;
+        self.check(sequence, page, writes)?;
         // The steps that can fail come first, so that nothing has to be rolled back.
         for output in &mut self.outputs {
             output.flush_if_full()?;
@@ -134,7 +145,9 @@ impl OutputFiles {
             if let (OpenOutput::Directory(files, _), OutputWrite::File(bytes)) =
                 (&self.outputs[*index], write)
             {
-                files.replace(id, bytes).map_err(|error| write_error(&files.page_path(id), error))?;
+                // Checked before.
+                let Some(page) = page else { continue };
+                files.replace(page, bytes).map_err(|error| write_error(&files.page_path(page), error))?;
             }
         }
         for (index, write) in writes {
@@ -142,8 +155,17 @@ impl OutputFiles {
                 file.append(bytes);
             }
         }
-        self.last_id = id;
-        Ok(self.lengths())
+        self.position = OutputPosition { sequence, page: page.unwrap_or(self.position.page) };
+        Ok(())
+    }
+
+    /// Appends bytes that are no part of what the state records: a resume truncates them.
+    pub fn append_unrecorded(&mut self, index: usize, bytes: &[u8]) -> Result<(), StorageError> {
+        if let Some(OpenOutput::File(file)) = self.outputs.get_mut(index) {
+            file.flush_if_full()?;
+            file.append(bytes);
+        }
+        Ok(())
     }
 
     /// Hands everything applied to the operating system, so that it survives a crash of the process. Can be retried
@@ -185,16 +207,27 @@ impl OutputFiles {
         self.outputs.iter().map(length).collect()
     }
 
-    /// The last page applied; 0 before the first.
-    pub fn last_id(&self) -> u64 {
-        self.last_id
+    /// How far the files are written.
+    pub fn position(&self) -> OutputPosition {
+        self.position
     }
 
-    fn check(&self, id: u64, writes: &[(usize, OutputWrite)]) -> Result<(), StorageError> {
-        if id != self.last_id + 1 {
-            let gap =
-                format!("cannot write page {id} to the outputs: the last page written is {}", self.last_id);
-            return Err(StorageError::new(StorageErrorKind::Internal, gap));
+    fn check(
+        &self,
+        sequence: u64,
+        page: Option<u64>,
+        writes: &[(usize, OutputWrite)],
+    ) -> Result<(), StorageError> {
+        let last = self.position.sequence;
+        let is_file = |(_, write): &(usize, OutputWrite)| matches!(write, OutputWrite::File(_));
+        let wrong = match page {
+            _ if sequence != last + 1 => format!("they have number {sequence}, and the last ones had {last}"),
+            None if writes.iter().any(is_file) => "a directory has files for pages only".into(),
+            _ => String::new(),
+        };
+        if !wrong.is_empty() {
+            let message = format!("cannot write to the outputs: {wrong}");
+            return Err(StorageError::new(StorageErrorKind::Internal, message));
         }
         for (index, write) in writes {
             let output = self.outputs.get(*index);
@@ -220,9 +253,9 @@ impl OpenOutput {
             Target::Directory(path) => {
                 let earlier_pages =
                     if let Start::Resumed { committed, .. } = start { committed[index] } else { 0 };
-                match start {
-                    Start::Resumed { last_id, .. } if last_id > earlier_pages => {
-                        numbered_dir::ensure_exists(path, earlier_pages, last_id)?;
+                match start.position().page {
+                    last_page if last_page > earlier_pages => {
+                        numbered_dir::ensure_exists(path, earlier_pages, last_page)?;
                     }
                     _ => create_directory(path)?,
                 }
@@ -240,22 +273,19 @@ impl OpenOutput {
         match self {
             OpenOutput::File(_) => Ok(()),
             OpenOutput::Directory(files, earlier_pages) => {
-                let last_id = if let Start::Resumed { last_id, .. } = start { last_id } else { 0 };
-                files.ensure_complete(*earlier_pages, last_id)?;
-                files.removable_after(last_id).map(drop)
+                let last_page = start.position().page;
+                files.ensure_complete(*earlier_pages, last_page)?;
+                files.removable_after(last_page).map(drop)
             }
         }
     }
 
     /// Removes everything that is later than the start state.
     fn truncate(&mut self, start: Start, index: usize) -> Result<(), StorageError> {
-        let (length, last_id) = match start {
-            Start::Resumed { committed, last_id } => (committed[index], last_id),
-            Start::Fresh | Start::Overwrite => (0, 0),
-        };
+        let length = if let Start::Resumed { committed, .. } = start { committed[index] } else { 0 };
         match self {
             OpenOutput::File(file) => file.truncate(length),
-            OpenOutput::Directory(files, _) => files.remove_after(last_id),
+            OpenOutput::Directory(files, _) => files.remove_after(start.position().page),
         }
     }
 

@@ -2,11 +2,11 @@
 //!
 //! The protocol with the crawl:
 //!
-//! - A worker [adds](Parts::add) a page *before* it completes the page's task, so that no completed page is missing.
+//! - A worker [adds](Parts::add) what a URL writes *before* it completes the URL's task, so that nothing completed is missing.
 //! - If the worker crashes in between, another worker processes the task again under a larger lease id. For each task,
 //!   the largest lease id counts.
-//! - If that worker finds no page at the URL, it [retracts](Parts::retract) the page that the crashed worker may have
-//!   added.
+//! - If that worker has nothing to write to an output, because it finds no page at the URL, it retracts what the crashed worker
+//!   may have added to the output.
 //!
 //! Worker 3's part of `pages.jsonl` is `pages.3.jsonl`, in the format of its module, with the index
 //! `pages.3.jsonl.index` next to it. Its part of a directory `pages` is the directory `pages.3`. Its part of an output that is
@@ -121,10 +121,11 @@ impl Parts {
         Ok(())
     }
 
-    /// Adds the page of a task, processed under this lease.
+    /// Adds what the URL of a task writes to the outputs, processed under this lease. From outputs to which it writes nothing,
+    /// what it wrote under smaller lease ids is retracted.
     ///
-    /// On return the page is handed to the operating system and survives a crash of the process. After an error, which
-    /// names the file, the page does not count, and it can be added again.
+    /// On return this is handed to the operating system and survives a crash of the process. After an error, which
+    /// names the file, nothing of it counts, and it can be added again.
     pub fn add(
         &mut self,
         task_id: u64,
@@ -134,17 +135,6 @@ impl Parts {
         self.check(writes)?;
         let written = self.write_all(task_id, lease_id, writes);
         self.commit_or_roll_back(written)
-    }
-
-    /// Retracts the page of a task: versions with smaller lease ids do not count. For a URL that was leased before and
-    /// gave no page this time.
-    pub fn retract(&mut self, task_id: u64, lease_id: u64) -> Result<(), StorageError> {
-        self.check(&[])?;
-        let retracted = self.parts.iter_mut().try_for_each(|part| match part {
-            OpenPart::File(part) => part.append_to_index(task_id, lease_id, true),
-            OpenPart::Directory(part) => part.retract(task_id, lease_id),
-        });
-        self.commit_or_roll_back(retracted)
     }
 
     /// Handles to fsync what has been added, while more pages are added.
@@ -192,9 +182,12 @@ impl Parts {
                 _ => {}
             }
         }
-        for (index, _) in writes {
-            if let OpenPart::File(part) = &mut self.parts[*index] {
-                part.append_to_index(task_id, lease_id, false)?;
+        for (index, part) in self.parts.iter_mut().enumerate() {
+            let has_written = writes.iter().any(|(written, _)| *written == index);
+            match part {
+                OpenPart::File(part) => part.append_to_index(task_id, lease_id, !has_written)?,
+                OpenPart::Directory(part) if !has_written => part.retract(task_id, lease_id)?,
+                OpenPart::Directory(_) => {}
             }
         }
         Ok(())

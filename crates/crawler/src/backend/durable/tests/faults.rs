@@ -94,7 +94,7 @@ async fn operation_that_panics_half_way_leaves_the_last_commit_unchanged() {
     let broken = std::thread::spawn(move || {
         let mut state = shared.state();
         state.counters.completed += 1;
-        state.storage.record_writes(1, vec![(0, OutputWrite::Append(b"half".to_vec()))]);
+        state.storage.record_writes(1, Some(1), vec![(0, OutputWrite::Append(b"half".to_vec()))]);
         panic!("half-way");
     });
     broken.join().unwrap_err();

@@ -19,6 +19,7 @@ fn budgets(max_bytes: u64) -> Budgets {
         ttl: Duration::from_secs(60),
         domain_ttl: Duration::from_secs(60),
         keep_depths: false,
+        keep_discovery: false,
         similarity: None,
         keep_content: false,
         max_pages: u64::MAX,
@@ -42,6 +43,9 @@ fn lease(lease_id: u64) -> Lease {
         cooldown: Duration::ZERO,
         unreachable: None,
         lastmod: None,
+        attempts: 0,
+        queued_at: 0,
+        discovery: None,
     }
 }
 

@@ -36,6 +36,7 @@ fn config() -> BackendConfig {
         ttl: Duration::from_secs(3_600),
         domain_ttl: Duration::from_secs(300),
         keep_depths: false,
+        keep_discovery: false,
         similarity: None,
         strip_query: Default::default(),
         keep_content: false,
@@ -50,6 +51,21 @@ fn config() -> BackendConfig {
             workers_share_throttle: false,
             ..HostLimits::default()
         },
+    }
+}
+
+/// A seed.
+fn task_ref(task_id: TaskId, url: &str) -> TaskRef<'_> {
+    TaskRef {
+        task_id,
+        from: task_id,
+        url,
+        depth: 0,
+        redirects: 0,
+        is_revisit: false,
+        queued_at: 0,
+        source_link: None,
+        discovery: None,
     }
 }
 
@@ -315,8 +331,8 @@ async fn restored_lease_is_the_workers_and_counts_against_the_budgets() {
     let mut state = state_with(limits);
     (state.counters.admitted, state.counters.last_task_id) = (1, 1);
     let task = || {
-        let (task_id, from, url, source_link) = (TaskId(1), TaskId(1), "http://a.test/0", None);
-        TaskRef { task_id, from, url, depth: 0, redirects: 0, is_revisit: false, source_link }.to_task()
+        let (task_id, url) = (TaskId(1), "http://a.test/0");
+        task_ref(task_id, url).to_task()
     };
     let reservation = BudgetReservation::from_parts(70, (500, 30, true));
     assert_eq!(reservation.parts(), (500, 30, true));
@@ -333,7 +349,7 @@ async fn restored_lease_is_the_workers_and_counts_against_the_budgets() {
     assert_eq!(state.reserve(&first[0], BodyBytes::default()), BudgetDecision::Granted(1_000));
     assert_eq!(state.claim_host(FIRST, "a.test"), HostClaim::OwnedBy(SECOND));
     let done = state.complete(page(&restored)).unwrap();
-    assert_eq!(done, CompleteResult::Applied { id: Some(1), new: 0, exhausted: None });
+    assert_eq!(done, CompleteResult::Applied { id: Some(1), sequence: None, new: 0, exhausted: None });
     let lease = state.lease(SECOND, 9).unwrap().remove(0);
     assert_eq!(
         state.reserve(&lease, BodyBytes::default()),
@@ -349,8 +365,7 @@ async fn later_restored_lease_decides_who_owns_the_domain() {
     let mut state = state();
     for (number, worker) in [(1, FIRST), (2, SECOND)] {
         let url = &*format!("http://a.test/{number}");
-        let (task_id, from, source_link) = (TaskId(number), TaskId(number), None);
-        let task = TaskRef { task_id, from, url, depth: 0, redirects: 0, is_revisit: false, source_link };
+        let task = task_ref(TaskId(number), url);
         state.restore_lease(task.to_task(), worker, number, None);
     }
     assert_eq!(state.claim_host(FIRST, "a.test"), HostClaim::OwnedBy(SECOND));

@@ -132,11 +132,22 @@ impl<Q: Default> Host<Q> {
         &mut self,
         storage: &mut impl Storage<Parked = Q>,
     ) -> Result<Vec<QueuedTask>, BackendError> {
-        let mut tasks: Vec<QueuedTask> = self.returned.drain(..).collect();
-        while let Some(queue) = self.queues.first().map(|host_queue| host_queue.queue) {
-            tasks.extend(self.take(queue, storage)?);
+        let mut tasks = Vec::new();
+        while let Some(task) = self.take_any(storage)? {
+            tasks.push(task);
         }
         Ok(tasks)
+    }
+
+    /// Takes any URL.
+    pub(super) fn take_any(
+        &mut self,
+        storage: &mut impl Storage<Parked = Q>,
+    ) -> Result<Option<QueuedTask>, BackendError> {
+        match self.queues_with_urls().next() {
+            Some(queue) => self.take(queue, storage),
+            None => Ok(None),
+        }
     }
 
     /// Whether nothing refers to the host.

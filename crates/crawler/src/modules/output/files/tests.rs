@@ -18,6 +18,11 @@ fn specs(directory: &Path) -> Vec<OutputSpec> {
     ]
 }
 
+/// The position after so many pages, and nothing else.
+fn at(pages: u64) -> OutputPosition {
+    OutputPosition { sequence: pages, page: pages }
+}
+
 /// The writes of page `id` of the example crawl, as the durable state records them.
 fn writes(specs: &[OutputSpec], id: u64) -> Vec<(usize, OutputWrite)> {
     let url = format!("http://a.test/{id}");
@@ -29,7 +34,7 @@ fn writes(specs: &[OutputSpec], id: u64) -> Vec<(usize, OutputWrite)> {
 
 fn apply(files: &mut OutputFiles, specs: &[OutputSpec], ids: std::ops::RangeInclusive<u64>) -> Vec<u64> {
     for id in ids {
-        files.apply(id, &writes(specs, id)).unwrap();
+        files.apply(id, Some(id), &writes(specs, id)).unwrap();
     }
     files.flush().unwrap();
     files.lengths()
@@ -89,11 +94,11 @@ fn resume_after_a_crash_at_any_byte_writes_the_same_bytes() {
             fs::write(crashed.path().join("pages/.page.unfinished"), "half").unwrap();
 
             let specs = specs(crashed.path());
-            let start = Start::Resumed { committed, last_id: *last_id };
+            let start = Start::Resumed { committed, written: at(*last_id) };
             let mut files = OutputFiles::open(&specs, start).unwrap();
             // The length includes the buffered header.
             let lengths = if *last_id == 0 { vec![0, 8, 0] } else { committed.clone() };
-            assert_eq!((files.last_id(), files.lengths()), (*last_id, lengths));
+            assert_eq!((files.position(), files.lengths()), (at(*last_id), lengths));
             apply(&mut files, &specs, last_id + 1..=PAGES);
             assert_eq!(relative(crashed.path()), expected, "{later} bytes after page {last_id}");
         }
@@ -107,8 +112,8 @@ fn page_is_written_once_and_gaps_are_rejected() {
     let mut files = OutputFiles::open(&specs, Start::Fresh).unwrap();
     let lengths = apply(&mut files, &specs, 1..=2);
     assert_eq!(apply(&mut files, &specs, 1..=2), lengths);
-    let gap = files.apply(4, &writes(&specs, 4)).unwrap_err();
-    assert_eq!(gap.to_string(), "cannot write page 4 to the outputs: the last page written is 2");
+    let gap = files.apply(4, Some(4), &writes(&specs, 4)).unwrap_err();
+    assert_eq!(gap.to_string(), "cannot write to the outputs: they have number 4, and the last ones had 2");
     assert_eq!(files.lengths(), lengths);
 }
 
@@ -121,7 +126,7 @@ fn resume_rejects_a_file_shorter_than_committed_and_changes_nothing() {
     fs::write(&edges, "from,to\n").unwrap();
     fs::write(directory.path().join("pages/9"), "later").unwrap();
     let before = contents(directory.path());
-    let start = Start::Resumed { committed: &[committed[0] - 1, committed[1], 0], last_id: 2 };
+    let start = Start::Resumed { committed: &[committed[0] - 1, committed[1], 0], written: at(2) };
     let error = OutputFiles::open(&specs, start).unwrap_err().to_string();
     assert!(error.contains(FILES[1]) && error.contains("has 8 bytes, but"), "{error}");
     assert_eq!(contents(directory.path()), before);
@@ -168,9 +173,9 @@ fn page_that_failed_to_write_does_not_count_and_can_be_retried() {
     let lengths = apply(&mut files, &specs, 1..=1);
     let obstacle = directory.path().join("pages/2");
     fs::create_dir(&obstacle).unwrap();
-    let error = files.apply(2, &writes(&specs, 2)).unwrap_err().to_string();
+    let error = files.apply(2, Some(2), &writes(&specs, 2)).unwrap_err().to_string();
     assert!(error.contains("pages/2'"), "{error}");
-    assert_eq!((files.lengths(), files.last_id()), (lengths, 1));
+    assert_eq!((files.lengths(), files.position()), (lengths, at(1)));
     fs::remove_dir(&obstacle).unwrap();
     // As if the page's file had been written and the write to another output had failed.
     fs::write(&obstacle, "an earlier attempt").unwrap();
@@ -187,9 +192,9 @@ fn writes_of_the_wrong_kind_are_rejected() {
     for wrong in
         [(2, OutputWrite::Append(vec![])), (0, OutputWrite::File(vec![])), (3, OutputWrite::Append(vec![]))]
     {
-        assert_eq!(files.apply(1, &[wrong]).unwrap_err().kind(), StorageErrorKind::Internal);
+        assert_eq!(files.apply(1, Some(1), &[wrong]).unwrap_err().kind(), StorageErrorKind::Internal);
     }
-    let resumed = Start::Resumed { committed: &[0, 0], last_id: 0 };
+    let resumed = Start::Resumed { committed: &[0, 0], written: at(0) };
     drop(files);
     let error = OutputFiles::open(&specs, resumed).unwrap_err().to_string();
     assert!(error.contains("it has the lengths of 2 outputs, and there are 3"), "{error}");
@@ -200,7 +205,7 @@ fn resume_rejects_a_directory_with_missing_pages_and_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let specs = specs(directory.path());
     let committed = apply(&mut OutputFiles::open(&specs, Start::Fresh).unwrap(), &specs, 1..=3);
-    let start = Start::Resumed { committed: &committed, last_id: 3 };
+    let start = Start::Resumed { committed: &committed, written: at(3) };
     fs::remove_file(directory.path().join("pages/2")).unwrap();
     fs::write(directory.path().join("pages/4"), "later").unwrap();
     let before = contents(directory.path());

@@ -56,13 +56,13 @@ fn target_is_made_from_the_records_and_made_again_after_more() {
     let target = directory.path().join("counted");
     let specs = [spec(&target)];
     let mut files = OutputFiles::open(&specs, Start::Fresh).unwrap();
-    files.apply(1, &page(&specs[0], 1)).unwrap();
-    files.apply(2, &page(&specs[0], 2)).unwrap();
+    files.apply(1, Some(1), &page(&specs[0], 1)).unwrap();
+    files.apply(2, Some(2), &page(&specs[0], 2)).unwrap();
     files.flush().unwrap();
     assert!(!target.exists());
     specs[0].finish().unwrap();
     assert_eq!(fs::read_to_string(&target).unwrap(), "http://a.test/1\nhttp://a.test/2\n2\n");
-    files.apply(3, &page(&specs[0], 3)).unwrap();
+    files.apply(3, Some(3), &page(&specs[0], 3)).unwrap();
     files.flush().unwrap();
     specs[0].finish().unwrap();
     assert!(fs::read_to_string(&target).unwrap().ends_with("http://a.test/3\n3\n"));

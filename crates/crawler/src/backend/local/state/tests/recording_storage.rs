@@ -1,5 +1,6 @@
 //! A storage in memory that records what it is told about leases.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::super::super::{BackendError, HostDelay, Lease, TaskId, WorkerId};
@@ -8,9 +9,10 @@ use super::super::super::memory_storage::MemoryStorage;
 use super::super::super::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
-use crate::modules::OutputWrite;
+use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::similarity::Fingerprint;
 use crate::task::Depth;
+use crate::url_record::Discovery;
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Recorded {
@@ -70,6 +72,10 @@ impl Storage for RecordingStorage {
         self.memory.lastmod(task)
     }
 
+    fn discovery(&self, task: &QueuedTask) -> Result<Option<Arc<Discovery>>, BackendError> {
+        self.memory.discovery(task)
+    }
+
     fn seen_len(&self) -> usize {
         self.memory.seen_len()
     }
@@ -102,8 +108,8 @@ impl Storage for RecordingStorage {
         fn set_group_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError>;
         fn set_address_kinds(&mut self, host: &str, kinds: AddressKinds) -> Result<(), BackendError>;
         fn set_linking_pages(&mut self, domain: &Domain, pages: u32);
-        fn record_writes(&mut self, page_number: u64, writes: Vec<(usize, OutputWrite)>);
-        fn record_outputs_written(&mut self, last_page_number: u64, lengths: Vec<u64>);
+        fn record_writes(&mut self, sequence: u64, page: Option<u64>, writes: Vec<(usize, OutputWrite)>);
+        fn record_outputs_written(&mut self, written: OutputPosition, lengths: Vec<u64>);
         fn fail(&mut self, error: &BackendError);
         fn commit(&mut self) -> Commit;
     }

@@ -75,7 +75,7 @@ fn process_tasks(directory: &Path, workers: u16, lease_ends: &[Vec<(u16, LeaseEn
                     continue;
                 }
                 LeaseEnd::Retracted => {
-                    open(directory, worker).unwrap().retract(task_id, lease_id).unwrap();
+                    open(directory, worker).unwrap().add(task_id, lease_id, &[]).unwrap();
                     continue;
                 }
                 LeaseEnd::Crashed(written) => add_and_crash(directory, worker, task_id, lease_id, written),

@@ -45,7 +45,7 @@ fn merge_is_byte_for_byte_what_one_process_writes() {
     let one = specs(expected.path());
     let mut files = OutputFiles::open(&one, Start::Fresh).unwrap();
     for (id, (task_id, lease_id)) in (1..).zip([(1, 1), (2, 2), (5, 3), (8, 1), (700, 1)]) {
-        files.apply(id, &writes(&one, task_id, lease_id)).unwrap();
+        files.apply(id, Some(id), &writes(&one, task_id, lease_id)).unwrap();
     }
     files.flush().unwrap();
     for (stem, extension) in OUTPUTS {
@@ -79,7 +79,7 @@ fn retracted_page_is_left_out_unless_a_later_lease_added_it() {
     three_workers(directory.path());
     let mut parts = open(directory.path(), 1).unwrap();
     for (task_id, lease_id) in [(5, 2), (8, 2), (1, 2), (900, 4)] {
-        parts.retract(task_id, lease_id).unwrap();
+        parts.add(task_id, lease_id, &[]).unwrap();
     }
     for output in OUTPUTS {
         let parts = part_paths(directory.path(), output, &[1, 2, 3]);
@@ -97,7 +97,7 @@ fn retracted_page_is_left_out_unless_a_later_lease_added_it() {
     let output = directory.path().join("again");
     let report = merge_into(&part_paths(directory.path(), OUTPUTS[2], &[1, 2, 3]), &output, false).unwrap();
     assert_eq!((report.pages, report.incomplete_bytes), (3, 5));
-    open(directory.path(), 1).unwrap().retract(2, 9).unwrap();
+    open(directory.path(), 1).unwrap().add(2, 9, &[]).unwrap();
     assert_eq!(text(lines.clone()), "5 2\n8 2\n1 2\n900 4\n2 9\n");
     fs::write(&lines, "5\n").unwrap();
     let failed = merge_into(&part_paths(directory.path(), OUTPUTS[2], &[1]), &output, true).unwrap_err();
