@@ -29,9 +29,9 @@ use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::outcome::Outcome;
 use crate::prioritizer::{Priority, ServiceStats, SourceLink};
 use crate::similarity::{Fingerprint, HashKey};
-use crate::sitemap;
 use crate::stats::{BodyBytes, RequestCounter};
 use crate::task::Depth;
+use crate::task_kind::TaskKind;
 use crate::url_list::UrlList;
 use crate::url_record::{Discovery, RequestRecord, UrlRecord};
 
@@ -141,12 +141,12 @@ pub struct Lease {
 impl Lease {
     /// Whether the URL is a seed, or the target of a seed's redirects.
     pub fn is_seed(&self) -> bool {
-        self.depth == 0 && !self.is_sitemap()
+        self.depth == 0 && self.kind() == TaskKind::Page
     }
 
-    /// Whether the URL is that of a sitemap, and not of a page.
-    pub fn is_sitemap(&self) -> bool {
-        sitemap::is_sitemap(&self.url)
+    /// What the URL is fetched for.
+    pub fn kind(&self) -> TaskKind {
+        TaskKind::of(&self.url)
     }
 
     /// Whether the URL is requested again after this outcome, because the failure may pass.

@@ -10,6 +10,7 @@ use crate::backend::{Backend, BackendError, TaskId, UnprioritizedUrl};
 use crate::prioritizer::{Candidate, Prioritizer, Priority};
 use crate::sitemap;
 use crate::stop::StopHandle;
+use crate::task_kind::TaskKind;
 
 /// URLs per operation: enough to make it cheap, few enough to keep the order of priorities.
 const BATCH: usize = 256;
@@ -109,8 +110,8 @@ impl<'p> PrioritizerCalls<'p> {
     fn add(&mut self, urls: Vec<UnprioritizedUrl>) -> Prioritized {
         let mut known = Vec::with_capacity(urls.len());
         for url in urls {
-            if sitemap::is_sitemap(&url.url) {
-                known.push((url.task_id, sitemap::priority(url.depth)));
+            if let Some(priority) = fixed_priority(&url) {
+                known.push((url.task_id, priority));
                 continue;
             }
             let (task_id, candidate) = (url.task_id, Candidate::from(url));
@@ -139,6 +140,16 @@ impl<'p> PrioritizerCalls<'p> {
             }
         }
         Poll::Pending
+    }
+}
+
+/// The priority of a task that is no page. A requisite comes before further pages, so that the pages so far are complete.
+fn fixed_priority(url: &UnprioritizedUrl) -> Option<Priority> {
+    match TaskKind::of(&url.url) {
+        TaskKind::Page => None,
+        TaskKind::Sitemap => Some(sitemap::priority(url.depth)),
+        TaskKind::Requisite => Some(Priority::BEST),
+        TaskKind::Probe => Some(Priority::WORST),
     }
 }
 

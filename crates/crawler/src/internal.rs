@@ -66,6 +66,8 @@ expose!(
     #[cfg(feature = "net")]
     task,
     #[cfg(feature = "net")]
+    task_kind,
+    #[cfg(feature = "net")]
     time_text,
     #[cfg(feature = "net")]
     url_record,

@@ -109,6 +109,8 @@ mod strip_query;
 #[cfg(feature = "net")]
 mod task;
 #[cfg(feature = "net")]
+mod task_kind;
+#[cfg(feature = "net")]
 mod time_text;
 #[cfg(feature = "net")]
 mod url_list;

@@ -19,6 +19,7 @@ use crate::origin::{Origin, origin_prefix, throttle_key, without_credentials};
 use crate::request_settings::dns_override;
 use crate::seed_list::SeedIndex;
 use crate::strip_query::StripQuery;
+use crate::task_kind::{TaskKind, shown_url};
 
 /// The maximum number of path segments. Relative links that never end make paths grow without limit.
 const MAX_PATH_SEGMENTS: usize = 64;
@@ -280,6 +281,25 @@ impl Scope {
     /// without credentials.
     pub fn check(&self, url: &str) -> Result<(), RejectReason> {
         self.checker().check(url)
+    }
+
+    /// Checks whether a task may be fetched that was admitted before, perhaps with other settings.
+    pub(crate) fn check_task(&self, task_url: &str) -> Result<(), RejectReason> {
+        match TaskKind::of(task_url) {
+            TaskKind::Page => self.check(task_url),
+            TaskKind::Sitemap => Ok(()),
+            TaskKind::Requisite | TaskKind::Probe => self.check_file(shown_url(task_url)),
+        }
+    }
+
+    /// Checks whether a URL may be fetched that a page needs, in scope or not: it is not excluded, not a non-public address,
+    /// and not a crawler trap.
+    pub(crate) fn check_file(&self, url: &str) -> Result<(), RejectReason> {
+        if self.exclude.as_ref().is_some_and(|exclude| exclude.is_match(url)) {
+            return Err(RejectReason::Excluded);
+        }
+        self.check_address(url)?;
+        check_path(url)
     }
 
     /// What the bounds consist of.

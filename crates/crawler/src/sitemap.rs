@@ -1,8 +1,7 @@
 //! Sitemaps: files that list URLs of a site, or further sitemaps. Each is a task of its own, so that it has an owner, a lease, a
 //! delay and a budget as a page has, and survives a crash as a page does.
 //!
-//! The task of a sitemap is its URL with the fragment `#sitemap`. The URL of a page has no fragment, so the seen set and the
-//! records tell a sitemap from a page of the same URL. Its depth is the number of sitemap indexes that led to it.
+//! Its [kind](TaskKind::Sitemap) tells it from a page of the same URL. Its depth is the number of sitemap indexes that led to it.
 
 mod date;
 mod document;
@@ -11,13 +10,10 @@ pub mod reader;
 use url::Url;
 
 use crate::html::{self, BadLink};
-use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::prioritizer::Priority;
 use crate::task::Depth;
-
-/// The fragment of a sitemap's task.
-const FRAGMENT: &str = "sitemap";
+use crate::task_kind::TaskKind;
 
 /// The depth of the pages that a sitemap lists: they are followed as links of a seed are.
 pub(crate) const LISTED_DEPTH: Depth = 1;
@@ -25,26 +21,9 @@ pub(crate) const LISTED_DEPTH: Depth = 1;
 /// How many sitemap indexes may lead to a sitemap. The protocol allows one; some sites have an index of indexes.
 pub(crate) const MAX_INDEXES: Depth = 3;
 
-/// The URL of the task that reads a sitemap.
-pub(crate) fn task_url(sitemap: &Url) -> String {
-    let mut url = without_credentials(sitemap);
-    url.set_fragment(Some(FRAGMENT));
-    url.into()
-}
-
 /// The URL of the task that reads the sitemap that a robots.txt names. `base` is the URL of the robots.txt, or of any file beside it.
 pub(crate) fn task_url_of(base: &Url, sitemap: &str) -> Result<String, BadLink> {
-    Ok(task_url(&html::resolve(base, sitemap)?))
-}
-
-/// Whether a task reads a sitemap.
-pub fn is_sitemap(task_url: &str) -> bool {
-    task_url.rsplit_once('#').is_some_and(|(_, fragment)| fragment == FRAGMENT)
-}
-
-/// The URL of a task, as it is requested and shown.
-pub fn shown_url(task_url: &str) -> &str {
-    if is_sitemap(task_url) { &task_url[..task_url.len() - FRAGMENT.len() - 1] } else { task_url }
+    Ok(TaskKind::Sitemap.task_url(&html::resolve(base, sitemap)?))
 }
 
 /// The priority of a sitemap. Those that the user or a robots.txt names come first, so that the crawl knows the site's URLs. An
@@ -60,7 +39,7 @@ pub(crate) fn outcome(task_url: &str, outcome: Outcome) -> Outcome {
         | Outcome::SitemapFailed { .. }
         | Outcome::Redirect { .. }
         | Outcome::NotReached => outcome,
-        failure if is_sitemap(task_url) => {
+        failure if TaskKind::of(task_url) == TaskKind::Sitemap => {
             Outcome::SitemapFailed { cause: failure.to_string(), is_temporary: failure.is_temporary() }
         }
         outcome => outcome,
@@ -72,13 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn task_of_a_sitemap_differs_from_that_of_a_page() {
-        let sitemap = Url::parse("https://me:secret@a.test/sitemap.xml?x=1").unwrap();
-        let task = task_url(&sitemap);
-        assert_eq!(task, "https://a.test/sitemap.xml?x=1#sitemap");
-        assert!(is_sitemap(&task) && !is_sitemap(sitemap.as_str()) && !is_sitemap("https://a.test/sitemap"));
-        assert_eq!(shown_url(&task), "https://a.test/sitemap.xml?x=1");
-        assert_eq!(shown_url("https://a.test/sitemap"), "https://a.test/sitemap");
+    fn sitemap_of_a_robots_txt_is_resolved() {
         let base = Url::parse("https://a.test/x/y").unwrap();
         assert_eq!(task_url_of(&base, " /s.xml ").unwrap(), "https://a.test/s.xml#sitemap");
         assert!(task_url_of(&base, "ftp://a.test/s.xml").is_err());

@@ -9,9 +9,9 @@ use crate::backend::Completion;
 use crate::origin::origin_prefix;
 use crate::outcome::Outcome;
 use crate::page::Page;
-use crate::sitemap;
 use crate::stats::BodyBytes;
 use crate::task::Depth;
+use crate::task_kind::{TaskKind, shown_url};
 
 /// How a URL was found first. A seed has none, unless redirects of a seed led to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,11 +24,11 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// A URL that the page or sitemap at this task's URL names. The sitemaps of a page are those that its robots.txt names.
-    pub(crate) fn on(task_url: &str, is_sitemap: bool) -> Discovery {
-        let found_on = match is_sitemap && !sitemap::is_sitemap(task_url) {
+    /// A URL of this kind that the page or sitemap at this task's URL names. The sitemaps of a page are those that its robots.txt names.
+    pub(crate) fn on(task_url: &str, kind: TaskKind) -> Discovery {
+        let found_on = match kind == TaskKind::Sitemap && TaskKind::of(task_url) != TaskKind::Sitemap {
             true => format!("{}robots.txt", origin_prefix(task_url)),
-            false => sitemap::shown_url(task_url).to_owned(),
+            false => shown_url(task_url).to_owned(),
         };
         Discovery { found_on: Some(found_on), redirects: Vec::new() }
     }
@@ -36,7 +36,7 @@ impl Discovery {
     /// A URL to which another one redirects, which was found so.
     pub(crate) fn redirected(from: Option<&Discovery>, task_url: &str) -> Discovery {
         let mut discovery = from.cloned().unwrap_or_default();
-        discovery.redirects.push(sitemap::shown_url(task_url).to_owned());
+        discovery.redirects.push(shown_url(task_url).to_owned());
         discovery
     }
 }
@@ -62,7 +62,7 @@ pub struct RequestRecord {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct UrlRecord<'p> {
-    /// The URL of the task: that of a sitemap has a fragment.
+    /// The URL of the task, with a fragment unless it is a page.
     pub task_url: Arc<str>,
     /// The outcome.
     pub outcome: Outcome,
@@ -111,12 +111,12 @@ impl<'p> UrlRecord<'p> {
 
     /// The URL as it is requested and shown.
     pub fn url(&self) -> &str {
-        sitemap::shown_url(&self.task_url)
+        shown_url(&self.task_url)
     }
 
     /// What the URL was fetched as.
     pub fn kind(&self) -> &'static str {
-        if sitemap::is_sitemap(&self.task_url) { "sitemap" } else { "page" }
+        TaskKind::of(&self.task_url).name()
     }
 
     /// The URL of the page on which it was found first.

@@ -40,6 +40,7 @@ use crate::similarity::Threshold;
 use crate::sitemap;
 use crate::stop::StopHandle;
 use crate::task::Depth;
+use crate::task_kind::{TaskKind, shown_url};
 use crate::url_list::UrlList;
 use crate::url_record::UrlRecord;
 
@@ -230,7 +231,7 @@ impl<R: Backend> Worker<R> {
         activity: LeaseActivity,
     ) -> Result<FetchedLease, BackendError> {
         let budget = LeaseBudget::new(&self, &lease, activity);
-        let (mut completion, mut body_bytes) = (Completion::new(&lease), None);
+        let (kind, mut completion, mut body_bytes) = (lease.kind(), Completion::new(&lease), None);
         if let Some(cause) = &lease.unreachable {
             completion.outcome = Outcome::HostUnreachable { cause: cause.to_string() };
             return Ok(FetchedLease::without_request(host, completion));
@@ -243,10 +244,10 @@ impl<R: Backend> Worker<R> {
         completion.request = budget.request();
         completion.outcome = match fetched {
             Err(outcome) => outcome,
-            Ok((url, FetchResult::Redirect(location))) if lease.is_sitemap() => {
+            Ok((url, FetchResult::Redirect(location))) if kind == TaskKind::Sitemap => {
                 self.redirect_sitemap(&url, &lease, &location, &mut completion.sitemaps)
             }
-            Ok((url, FetchResult::Page(download))) if lease.is_sitemap() => {
+            Ok((url, FetchResult::Page(download))) if kind == TaskKind::Sitemap => {
                 let contents = budget.take_sitemap(&url).finish(!download.truncated);
                 self.process_sitemap(&lease, contents, &mut completion)
             }
@@ -279,9 +280,9 @@ impl<R: Backend> Worker<R> {
 
     /// Whether links to the URL are followed now: it may have been admitted with other settings. Seeds are not checked.
     fn check_scope(&self, lease: &Lease) -> Result<(), RejectReason> {
-        match lease.is_seed() && lease.redirects == 0 || lease.is_sitemap() {
+        match lease.is_seed() && lease.redirects == 0 {
             true => Ok(()),
-            false => self.context.scope.check(&lease.url),
+            false => self.context.scope.check_task(&lease.url),
         }
     }
 
@@ -293,7 +294,7 @@ impl<R: Backend> Worker<R> {
     }
 
     async fn fetch(&self, lease: &Lease, budget: &LeaseBudget<'_, R>) -> Result<(Url, FetchResult), Outcome> {
-        let url = Url::parse(sitemap::shown_url(&lease.url))
+        let url = Url::parse(shown_url(&lease.url))
             .map_err(|error| Outcome::InvalidResponse { cause: error.to_string() })?;
         let result = self.fetcher.fetch(&url, budget).await?;
         Ok((url, result))
@@ -400,7 +401,7 @@ impl<R: Backend> Worker<R> {
         }
         let (writes, lease, outcome) =
             (completion.writes.clone(), completion.lease.clone(), completion.outcome.clone());
-        let has_robots_sitemaps = !completion.sitemaps.urls.is_empty() && !lease.is_sitemap();
+        let has_robots_sitemaps = !completion.sitemaps.urls.is_empty() && lease.kind() == TaskKind::Page;
         let results = backend.complete(vec![completion]).await?;
         let Some(CompleteResult::Applied { id, sequence, exhausted, .. }) = results.first() else {
             return Ok(host);

@@ -10,7 +10,7 @@ use crawler::internal::html::{self, BadLink};
 use crawler::internal::modules::timestamp::rfc3339;
 use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
-use crawler::internal::sitemap::{is_sitemap, shown_url};
+use crawler::internal::task_kind::{TaskKind, shown_url};
 use crawler::internal::time_text::time_text;
 use crawler::{Error, Outcome, Scope};
 use url::Url;
@@ -191,13 +191,14 @@ fn describe(history: &UrlHistory, outputs: &[RecordedOutput]) -> Vec<String> {
 
 /// How the crawl discovered a URL: the page that led to it first, the seed last.
 fn discovery_path(history: &UrlHistory) -> Vec<String> {
+    let kind = |url: &String| TaskKind::of(url);
     let mut lines: Vec<String> = history
         .found_on
         .iter()
         .enumerate()
         .map(|(index, url)| match index.checked_sub(1).map(|before| &history.found_on[before]) {
-            _ if is_sitemap(url) => format!("  discovered via: sitemap {}", shown_url(url)),
-            Some(before) if is_sitemap(before) => {
+            _ if kind(url) == TaskKind::Sitemap => format!("  discovered via: sitemap {}", shown_url(url)),
+            Some(before) if kind(before) == TaskKind::Sitemap => {
                 format!("  discovered via: robots.txt, which was read for {url}")
             }
             None if history.by_redirect => format!("  discovered via: redirect from {url}"),

@@ -156,7 +156,7 @@ pub struct StartTag<'p> {
 
 impl<'p> StartTag<'p> {
     /// Parses a start tag, also that of an element whose content is no markup. `None` for an end tag.
-    pub(super) fn parse(markup: &Markup<'p>) -> Option<StartTag<'p>> {
+    pub fn parse(markup: &Markup<'p>) -> Option<StartTag<'p>> {
         let (name, TagAttributes { page, at }, is_foreign) = match *markup {
             Markup::Start { name, attributes, is_foreign, .. } => (name, attributes, is_foreign),
             Markup::Raw { name, attributes, .. } => (name, attributes, false),
@@ -176,7 +176,7 @@ impl<'p> StartTag<'p> {
     }
 
     /// The content of a `style` element, if this is one.
-    pub(super) fn style(markup: &Markup<'p>) -> Option<&'p [u8]> {
+    pub fn style(markup: &Markup<'p>) -> Option<&'p [u8]> {
         match *markup {
             Markup::Raw { name, content, .. } if Name::new(name) == Name::STYLE => Some(content),
             _ => None,

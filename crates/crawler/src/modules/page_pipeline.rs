@@ -20,7 +20,7 @@ use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::panics::catch_panic;
-use crate::sitemap::shown_url;
+use crate::task_kind::shown_url;
 use crate::url_record::UrlRecord;
 
 /// The most outcomes of seeds that are kept for the report. Lists have millions of seeds.

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::origin::without_credentials;
 use crate::seed_list::{SeedIndex, SpooledSeeds};
 use crate::similarity::HashKey;
-use crate::sitemap;
+use crate::task_kind::TaskKind;
 
 /// By default, so many hosts of a site can be fetched from without slowing each other down.
 const HOSTS_AT_FULL_SPEED: u32 = 4;
@@ -32,7 +32,8 @@ impl Crawler {
     /// Reads all seeds, those of lists to their end, with the key of the crawl's URL IDs.
     pub(crate) fn read_seeds(&mut self, key: HashKey) -> Result<SpooledSeeds, Error> {
         let seeds = self.seeds.iter().map(|seed| without_credentials(seed).into());
-        let sitemaps = self.sitemaps.iter().filter(|_| self.follows_links()).map(sitemap::task_url);
+        let sitemaps =
+            self.sitemaps.iter().filter(|_| self.follows_links()).map(|url| TaskKind::Sitemap.task_url(url));
         let first = seeds.chain(sitemaps).collect();
         let list = self.seed_list.take();
         SpooledSeeds::read(first, list, &self.scope, &self.config.strip_query, key, &self.stop)

@@ -17,6 +17,7 @@ use crate::outcome::Outcome;
 use crate::sitemap;
 use crate::sitemap::reader::SitemapReader;
 use crate::stats::BodyBytes;
+use crate::task_kind::{TaskKind, shown_url};
 use crate::url_record::RequestRecord;
 use crate::worker::capacity::LeaseActivity;
 use crate::worker::domain_claims::DomainClaim;
@@ -194,7 +195,7 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     }
 
     async fn wait_for_turn(&self) {
-        if !self.lease.is_sitemap() {
+        if self.lease.kind() != TaskKind::Sitemap {
             return;
         }
         // A host with a cooldown of minutes must not hold up the sitemaps of others.
@@ -235,10 +236,9 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         let Some(bytes) = self.reserve(self.take_bytes_read()).await? else { return Ok(None) };
         *self.permit() = permit;
         self.has_reserved.store(true, Ordering::Relaxed);
-        if self.lease.is_sitemap() {
+        if self.lease.kind() == TaskKind::Sitemap {
             // A repeated request reads the sitemap from its start.
-            *self.sitemap() =
-                Url::parse(sitemap::shown_url(&self.lease.url)).ok().map(|url| SitemapReader::new(&url));
+            *self.sitemap() = Url::parse(shown_url(&self.lease.url)).ok().map(|url| SitemapReader::new(&url));
             return Ok(Some(BodyGrant { policy: BodyPolicy::Stream(MAX_SITEMAP_BYTES), bytes }));
         }
         let WorkerContext { max_page_bytes, oversize, .. } = *self.worker.context;

@@ -12,13 +12,14 @@ use crate::outcome::Outcome;
 use crate::scope::RejectReason;
 use crate::sitemap::reader::Contents;
 use crate::sitemap::{self, LISTED_DEPTH, MAX_INDEXES};
+use crate::task_kind::TaskKind;
 use crate::url_list::UrlList;
 
 impl<R: Backend> Worker<R> {
     /// Adds the sitemaps that the robots.txt of a page's origin names to the page's completion, unless they are admitted. They
     /// may be on another host.
     pub(super) fn collect_robots_sitemaps(&self, lease: &Lease, completion: &mut Completion) {
-        if !self.context.uses_sitemaps || lease.is_sitemap() {
+        if !self.context.uses_sitemaps || lease.kind() != TaskKind::Page {
             return;
         }
         let Ok(url) = Url::parse(&lease.url) else { return };
@@ -50,8 +51,8 @@ impl<R: Backend> Worker<R> {
         let strip_query = &self.fetcher.config().strip_query;
         redirect::follow(url, lease.redirects, location, strip_query, |target, redirects| {
             self.context.scope.check_address(target)?;
-            let task = Url::parse(target).map(|target| sitemap::task_url(&target)).ok();
-            *sitemaps = Outlinks { redirects, ..Outlinks::new(task, lease.depth) };
+            let task = TaskKind::Sitemap.task_url_of(target);
+            *sitemaps = Outlinks { redirects, ..Outlinks::new([task], lease.depth) };
             Ok(())
         })
     }
@@ -97,7 +98,7 @@ impl<R: Backend> Worker<R> {
                 false
             }
         });
-        let children = children.filter_map(|url| Some(sitemap::task_url(&Url::parse(url).ok()?)));
+        let children = children.map(|url| TaskKind::Sitemap.task_url_of(url));
         completion.sitemaps = Outlinks::new(children, indexes);
         completion.outlinks = Outlinks { urls, ..Outlinks::new([""; 0], LISTED_DEPTH) };
         completion.rejected_links = rejected.into_iter().map(|(why, count)| (why.into(), count)).collect();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crawler::internal::html::scanner::{self, Element, Sink};
+use crawler::internal::html::scanner::{self, Element, Markup, Sink};
 use crawler::internal::html::start_tag::{ReferenceKind, StartTag};
 use crawler::internal::html::{Attributes, LinkKind, Targets, attribute_text, refresh};
 use encoding_rs::UTF_8;
@@ -82,11 +82,12 @@ fn by_scanner(page: &str) -> Extract {
 struct ExtractSink(Extract);
 
 impl<'p> Sink<'p> for ExtractSink {
-    const WANTS_ALL_TAGS: bool = true;
+    const WANTS_MARKUP: bool = true;
 
     fn element(&mut self, _: Element, _: &Attributes<'p>) {}
 
-    fn start_tag(&mut self, tag: &StartTag<'p>) {
+    fn markup(&mut self, markup: Markup<'p>) {
+        let Some(tag) = StartTag::parse(&markup) else { return };
         let decode = |raw| attribute_text(raw, &|| UTF_8).into_owned();
         self.0.ids.extend(tag.ids().map(decode));
         tag.each_reference(|kind, value| {
@@ -98,10 +99,8 @@ impl<'p> Sink<'p> for ExtractSink {
             };
             self.0.requisites.push((kind.to_owned(), decode(value)));
         });
-    }
-
-    fn style(&mut self, content: &'p [u8]) {
-        self.0.styles.push_str(&normalize_text(&String::from_utf8_lossy(content)));
+        let style = StartTag::style(&markup).unwrap_or_default();
+        self.0.styles.push_str(&normalize_text(&String::from_utf8_lossy(style)));
     }
 
     fn text(&mut self, run: &'p [u8]) {

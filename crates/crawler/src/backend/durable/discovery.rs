@@ -6,7 +6,7 @@ use super::super::{BackendError, TaskId};
 use super::View;
 use super::records::{CompletedRow, TaskRow};
 use crate::backend::local::storage::TaskRef;
-use crate::sitemap::{is_sitemap, shown_url};
+use crate::task_kind::{TaskKind, shown_url};
 use crate::url_record::Discovery;
 
 impl View {
@@ -33,7 +33,7 @@ pub(super) fn look_up(
         let Some((url, source)) = url_and_source(from)? else { break };
         if redirects.len() == usize::from(task.redirects) {
             redirects.reverse();
-            let Discovery { found_on, .. } = Discovery::on(&url, is_sitemap(task.url));
+            let Discovery { found_on, .. } = Discovery::on(&url, TaskKind::of(task.url));
             return Ok(Some(Arc::new(Discovery { found_on, redirects })));
         }
         redirects.push(shown_url(&url).to_owned());

@@ -16,7 +16,7 @@ use super::state_reader::{StateStatus, UrlHistory, UrlStatus, lastmod_time};
 use crate::backend::local::decompress;
 use crate::backend::local::storage::Storage;
 use crate::outcome::Outcome;
-use crate::sitemap::shown_url;
+use crate::task_kind::shown_url;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 4096;

@@ -14,7 +14,6 @@ use crate::outcome::Outcome;
 use crate::scope::Scope;
 use crate::seed_list::SeedIndex;
 use crate::similarity::HashKey;
-use crate::sitemap::is_sitemap;
 use crate::url_record::UrlRecord;
 
 /// Number of pending URLs to check, and to complete in one commit.
@@ -54,9 +53,9 @@ pub(super) fn apply_scope(
         let (mut rejected, mut written) = (Vec::new(), Vec::new());
         for (task_id, row) in rows {
             let row = TaskRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
-            // Seeds and sitemaps are not checked. A revisit has an outcome already.
-            let is_unchecked = row.depth == 0 && row.redirects == 0 || is_sitemap(&row.url) || row.is_revisit;
-            let Some(why) = scope.check(&row.url).err().filter(|_| !is_unchecked) else {
+            // A revisit has an outcome already.
+            let is_unchecked = row.depth == 0 && row.redirects == 0 || row.is_revisit;
+            let Some(why) = scope.check_task(&row.url).err().filter(|_| !is_unchecked) else {
                 continue;
             };
             let outcome = Outcome::Rejected { why };

@@ -21,8 +21,8 @@ use crate::origin::without_credentials;
 use crate::scope::Scope;
 use crate::seed_list::SeedIndex;
 use crate::similarity::HashKey;
-use crate::sitemap::task_url;
 use crate::task::Depth;
+use crate::task_kind::TaskKind;
 
 /// How often a state that is in use is tried again if its process does not answer: the process may be starting or exiting.
 const ATTEMPTS: u32 = 3;
@@ -223,11 +223,9 @@ fn open(directory: &Path) -> Result<Tables, Error> {
     Ok(Tables::open(directory, Batch::default)?)
 }
 
-/// The forms of a URL under which it may be admitted: as a page, or as a sitemap.
+/// The forms of a URL under which it may be admitted, that of a page first.
 pub(crate) fn admitted_forms(url: &Url) -> Vec<String> {
-    let page = admitted_form(url);
-    let sitemap = Url::parse(&page).map(|url| task_url(&url));
-    [page].into_iter().chain(sitemap).collect()
+    TaskKind::task_urls_of(&admitted_form(url)).collect()
 }
 
 /// The time of a stored `lastmod`.

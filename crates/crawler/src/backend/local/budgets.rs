@@ -11,6 +11,7 @@ use super::BackendConfig;
 use crate::domain::Domain;
 use crate::origin::throttle_key;
 use crate::stats::BodyBytes;
+use crate::task_kind::TaskKind;
 
 /// A reservation takes this part of the bytes that are left, unless pages are larger. With more than 512 MB left, it is
 /// a whole page of 500 KB, and no response needs another one.
@@ -356,9 +357,10 @@ impl Budgets {
     }
 }
 
-/// Whether a URL may become a page. A revisit does not, since its page is counted already, and neither does a sitemap.
+/// Whether a URL may become a page. A revisit does not, since its page is counted already, and neither does a task of another
+/// kind.
 fn may_become_page(lease: &Lease) -> bool {
-    !lease.is_revisit && !lease.is_sitemap()
+    !lease.is_revisit && lease.kind() == TaskKind::Page
 }
 
 #[cfg(test)]

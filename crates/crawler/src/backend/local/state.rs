@@ -29,6 +29,7 @@ use crate::similarity::{ContentType, Fingerprint, Undecided, Verdicts};
 use crate::sitemap;
 use crate::stats::BodyBytes;
 use crate::task::Depth;
+use crate::task_kind::{TaskKind, shown_url};
 use crate::url_record::{Discovery, UrlRecord};
 
 /// How many URLs are taken out of the overflow at a time, at the end of a crawl.
@@ -188,7 +189,7 @@ impl<S: Storage> LocalState<S> {
         let first = outlinks.urls.iter().next().filter(|_| self.config.keep_discovery)?;
         let task = &self.leases.get(&from)?.task;
         Some(Arc::new(match outlinks.redirects {
-            0 => Discovery::on(&task.url, sitemap::is_sitemap(first)),
+            0 => Discovery::on(&task.url, TaskKind::of(first)),
             _ => Discovery::redirected(task.discovery.as_deref(), &task.url),
         }))
     }
@@ -485,7 +486,7 @@ impl<S: Storage> LocalState<S> {
         if let Outcome::SitemapFailed { cause, .. } = outcome
             && self.failed_sitemaps.len() < MAX_FAILED_SITEMAPS_NAMED
         {
-            self.failed_sitemaps.insert(sitemap::shown_url(url).to_owned(), cause.clone());
+            self.failed_sitemaps.insert(shown_url(url).to_owned(), cause.clone());
         }
     }
 
