@@ -3,6 +3,7 @@
 mod classic;
 mod collect;
 mod config;
+mod content;
 mod crawl;
 mod distributed;
 mod errors;

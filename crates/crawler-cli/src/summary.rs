@@ -21,7 +21,7 @@ const COUNT_WIDTH: usize = 9;
 /// A row lists at most this many reasons, the most frequent first. The JSON has all of them.
 const MAX_REASONS: usize = 8;
 
-/// The counts of a crawl. `pages`, `redirects`, `skipped`, `failed`, `sitemaps`, `not_reached` and `pending` add up to
+/// The counts of a crawl. `pages`, `redirects`, `skipped`, `failed`, `sitemaps`, `requisites`, `not_reached` and `pending` add up to
 /// `admitted`.
 #[derive(Serialize)]
 pub struct Counts {
@@ -36,6 +36,8 @@ pub struct Counts {
     /// Those of `failed` whose cause may pass.
     pub failed_temporarily: u64,
     sitemaps: Sitemaps,
+    /// Files that browsers need to show the pages.
+    requisites: u64,
     /// URLs that the crawl stopped before.
     not_reached: u64,
     /// URLs without an outcome yet; 0 when the crawl has ended.
@@ -88,6 +90,7 @@ impl Counts {
             failed: Breakdown::of_group(&stats.outcomes, OutcomeGroup::Failed),
             failed_temporarily: failed_temporarily(&stats.outcomes),
             sitemaps: Sitemaps { total: 0, failed: 0, urls: 0 },
+            requisites: 0,
             not_reached: stats.in_group(OutcomeGroup::NotReached),
             pending: stats.pending(),
             admitted: stats.admitted,
@@ -122,6 +125,7 @@ impl Counts {
                 failed: sitemaps.total - sitemaps.by_reason.get("sitemap").copied().unwrap_or(0),
                 urls: snapshot.sitemap_urls,
             },
+            requisites: in_group(OutcomeGroup::Requisite).total,
             not_reached: in_group(OutcomeGroup::NotReached).total,
             pending: admitted.saturating_sub(snapshot.outcomes.values().sum()),
             admitted,
@@ -157,6 +161,7 @@ impl Counts {
             unless_zero("Skipped", self.skipped.total),
             unless_zero("Failed", self.failed.total),
             unless_zero("Sitemaps", self.sitemaps.total),
+            unless_zero("Requisites", self.requisites),
             always("Pending", self.pending),
             always("Requests", self.requests),
             Some(rate(pages_per_second)),
@@ -191,6 +196,7 @@ impl Counts {
             ("Skipped", self.skipped.total, self.skipped_reasons()),
             ("Failed", self.failed.total, self.failed_reasons()),
             ("Sitemaps", self.sitemaps.total, self.sitemaps.detail()),
+            ("Requisites", self.requisites, String::new()),
             ("Not reached", self.not_reached, String::new()),
             ("Pending", self.pending, String::new()),
             ("Links", self.links.found, links.join(" · ")),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crawler::internal::backend::local::UNLIMITED_TTL;
 use crawler::internal::backend::redis::is_name;
 use crawler::internal::html::{self, BadLink};
+use crawler::internal::media::AcceptedTypes;
 use crawler::internal::modules::registry;
 use crawler::internal::scope::Scope;
 use crawler::internal::strip_query::StripQuery;
@@ -218,6 +219,14 @@ pub fn query_parameter(text: &str) -> Result<String, String> {
     match StripQuery::new(&[text]) {
         Ok(_) => Ok(text.to_owned()),
         Err(_) => Err("must be the name of a query parameter, like sid or utm_*, or 'tracking'".into()),
+    }
+}
+
+/// A media type, or all of a kind: `image/png`, `image/*`.
+pub fn media_type(text: &str) -> Result<String, String> {
+    match AcceptedTypes::new(&[text]) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("must be a media type, like application/pdf or image/*".into()),
     }
 }
 

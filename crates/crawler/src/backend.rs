@@ -251,6 +251,8 @@ pub struct Completion {
     pub outlinks: Outlinks,
     /// The sitemaps to admit: their task URLs.
     pub sitemaps: Outlinks,
+    /// The requisites to admit: their task URLs.
+    pub requisites: Outlinks,
     /// When pages were last modified, by a sitemap: the IDs of their URLs, and Unix times in seconds.
     pub lastmods: Vec<(u64, u32)>,
     /// The domains the page links to, without duplicates.
@@ -277,6 +279,7 @@ impl Completion {
             bytes: BodyBytes::default(),
             outlinks: Outlinks::default(),
             sitemaps: Outlinks::default(),
+            requisites: Outlinks::default(),
             lastmods: Vec::new(),
             linked_domains: Vec::new(),
             rejected_links: BTreeMap::new(),

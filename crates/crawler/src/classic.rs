@@ -12,7 +12,7 @@ use url::Url;
 
 use self::levels::{Levels, LinkStatus};
 use crate::backend::HostDelay;
-use crate::config::{FetchConfig, fetch_setters};
+use crate::config::{FetchConfig, Oversize, fetch_setters};
 use crate::error::Error;
 use crate::event::{Event, Observer, OutcomeObserver};
 use crate::fetch::fetcher::{FetchResult, Fetcher};
@@ -23,8 +23,10 @@ use crate::fetch::redirect;
 use crate::fetch::robots::directives::RobotsDirectives;
 use crate::fetch::robots::waits::RobotsWaits;
 use crate::fetch::throttle::HostThrottle;
+use crate::html::parts::PageParts;
+use crate::html::start_tag::RequisiteKind;
 use crate::html::{self, BadLink, LinkKind, PageHandler, normal_form};
-use crate::media::Media;
+use crate::media::{AcceptedTypes, Media};
 use crate::modules::page_pipeline::OutcomeCallback;
 use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
@@ -178,13 +180,15 @@ impl ClassicCrawl {
         self.config.check()?;
         let pages = PageFiles::open(&self.directory, self.overwrite).map_err(Error::Output)?;
         let concurrency = self.config.concurrency;
-        let budget = Arc::new(PageBudget::new(self.config.max_page_bytes));
+        let budget =
+            Arc::new(PageBudget::new(self.config.max_page_bytes, self.config.requests.max_file_bytes));
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
         let strip_query = self.config.strip_query.clone();
         let seed = strip_query.strip(self.seed.as_str()).into_owned();
         let seeds = [self.seed_with_credentials];
         let requests = self.requests;
         let product_token = self.config.requests.obey_robots.then(|| self.config.product_token().to_owned());
+        let (accepted, save) = (self.config.accepted_types()?, self.config.requests.save.clone());
         let fetcher = Fetcher::new(self.config, &seeds, throttle, self.stop.clone())?;
         let proxy_health = self.proxy_health;
         let fetcher = fetcher.with_request_counter(requests.clone()).with_robots_waits(self.robots_waits);
@@ -203,6 +207,8 @@ impl ClassicCrawl {
             requests,
             seed: Outcome::NotReached,
             product_token,
+            accepted,
+            save,
         };
         let (stop, started) = (self.stop, Instant::now());
         // The user chose the seed, so it is not checked for traps.
@@ -310,8 +316,9 @@ struct PageBudget {
 }
 
 impl PageBudget {
-    fn new(max_page_bytes: usize) -> PageBudget {
-        PageBudget { policy: BodyPolicy::page(max_page_bytes), received: AtomicU64::new(0) }
+    fn new(limit: usize, file_limit: usize) -> PageBudget {
+        let policy = BodyPolicy::Page { limit, oversize: Oversize::Drop, file_limit };
+        PageBudget { policy, received: AtomicU64::new(0) }
     }
 }
 
@@ -344,6 +351,9 @@ struct RunningCrawl<'a, O: ?Sized> {
     seed: Outcome,
     /// The name that robots directives are addressed to; `None` if they are not obeyed.
     product_token: Option<String>,
+    accepted: AcceptedTypes,
+    /// The pages that are saved.
+    save: Scope,
 }
 
 impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
@@ -382,14 +392,16 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
     fn save(&mut self, task: &Task, page: &Download) -> Outcome {
         let (url, depth) = (task.url.as_str(), task.depth);
         self.observer.on_event(Event::Fetched { bytes: page.body.len() }, depth, url);
-        let outcome = match self.pages.save(url, depth, &page.body) {
-            Ok(id) => {
+        let saved = self.save.check_filters(url).map(|()| self.pages.save(url, depth, &page.body));
+        let outcome = match saved {
+            Err(_) => Outcome::NotSaved,
+            Ok(Ok(id)) => {
                 self.stats.bytes += page.body.len() as u64;
                 self.observer.on_event(Event::Saved { id }, depth, url);
                 Outcome::Page
             }
             // Its links are followed nevertheless: a full disk must not hide the rest of the site.
-            Err(error) => Outcome::WriteFailed { cause: error.to_string() },
+            Ok(Err(error)) => Outcome::WriteFailed { cause: error.to_string() },
         };
         if page.media == Media::Html && depth < self.max_depth {
             self.follow_links(task, page);
@@ -403,8 +415,9 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
         let product_token = product_token.as_deref();
         let robots =
             product_token.map_or_else(RobotsDirectives::default, |token| page.robots_directives(token));
+        let read = if self.accepted.is_empty() { html::read_links } else { html::read };
         let mut follower = LinkFollower { crawl: self, task, product_token, robots };
-        html::read_links(&task.url, page.content_type.as_deref(), &page.body, &mut follower);
+        read(&task.url, page.content_type.as_deref(), &page.body, &mut follower);
     }
 
     fn follow_link(&mut self, task: &Task, is_nofollow: bool, target: Result<&str, BadLink>) {
@@ -475,6 +488,16 @@ impl<O: Observer + ?Sized> PageHandler for LinkFollower<'_, '_, O> {
     fn robots_meta(&mut self, name: &str, content: &str) {
         if let Some(product_token) = self.product_token {
             self.robots.add_meta(name, content, product_token);
+        }
+    }
+
+    fn wanted_parts(&self) -> PageParts {
+        PageParts { requisites: !self.crawl.accepted.is_empty(), ..PageParts::default() }
+    }
+
+    fn requisite(&mut self, kind: RequisiteKind, target: Result<&str, BadLink>) {
+        if self.crawl.accepted.may_be(kind) && target != Err(BadLink::Scheme) {
+            self.crawl.follow_link(self.task, self.robots.nofollow, target);
         }
     }
 

@@ -12,6 +12,7 @@ use url::Url;
 
 use crate::error::Error;
 use crate::fetch::robots::rules::product_token;
+use crate::media::AcceptedTypes;
 use crate::request_settings::RequestSettings;
 use crate::seed_list::SeedIndex;
 use crate::strip_query::StripQuery;
@@ -128,13 +129,20 @@ impl FetchConfig {
         self.delay.max(self.site_delay).max(self.address_delay)
     }
 
+    /// The media types that are kept in addition to HTML and text.
+    pub(crate) fn accepted_types(&self) -> Result<AcceptedTypes, Error> {
+        AcceptedTypes::new(&self.requests.accept).map_err(Error::InvalidSetting)
+    }
+
     /// Checks the settings of a crawl before it starts.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.check_headers()?;
+        self.accepted_types()?;
         check_not_zero(&[
             ("concurrency", self.concurrency == 0),
             ("concurrency_per_host", self.max_per_host == 0),
             ("max_page_bytes", self.max_page_bytes == 0),
+            ("max_file_bytes", self.requests.max_file_bytes == 0),
             ("timeout", self.timeout.is_zero()),
             ("connect_timeout", self.requests.connect_timeout.is_zero()),
         ])

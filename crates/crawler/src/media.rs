@@ -3,8 +3,9 @@
 use encoding_rs::{UTF_16BE, UTF_16LE};
 
 use crate::html::charset;
+use crate::html::start_tag::RequisiteKind;
 
-/// The two media types of pages.
+/// The media types of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Media {
@@ -12,6 +13,8 @@ pub enum Media {
     Html,
     /// Text, which has no links.
     Text,
+    /// Content of another type that the crawl [accepts](crate::RequestSettings::accept). It has no title, no text and no links.
+    Other,
 }
 
 /// What a Content-Type header declares.
@@ -25,12 +28,96 @@ pub enum Declared {
     Other,
 }
 
+/// The media types that a crawl keeps in addition to HTML and text, such as `application/pdf` and `image/*`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AcceptedTypes(Vec<(String, String)>);
+
+impl AcceptedTypes {
+    /// Accepts these types. An error says which of them is none.
+    pub fn new<T: AsRef<str>>(types: &[T]) -> Result<AcceptedTypes, String> {
+        let accepted = types.iter().map(|text| {
+            let text = text.as_ref();
+            let parsed = text.split_once('/').filter(|(kind, subtype)| {
+                let is_wildcard = *kind == "*" && *subtype == "*";
+                let is_type = is_token(kind) && !kind.contains('*') && is_token(subtype);
+                is_wildcard || is_type && (*subtype == "*" || !subtype.contains('*'))
+            });
+            let (kind, subtype) = parsed.ok_or_else(|| {
+                format!("cannot accept {text:?}: it is not a media type; use one such as application/pdf or image/*")
+            })?;
+            Ok((kind.to_ascii_lowercase(), subtype.to_ascii_lowercase()))
+        });
+        accepted.collect::<Result<_, String>>().map(AcceptedTypes)
+    }
+
+    /// Whether content with this Content-Type header is accepted.
+    pub fn accept(&self, content_type: Option<&str>) -> bool {
+        let essence = essence(content_type).to_ascii_lowercase();
+        let (kind, subtype) = essence.split_once('/').unwrap_or_default();
+        self.0.iter().any(|(accepted_kind, accepted_subtype)| {
+            accepted_kind == "*"
+                || accepted_kind == kind && (accepted_subtype == "*" || accepted_subtype == subtype)
+        })
+    }
+
+    /// Whether files of this kind can have an accepted type.
+    pub(crate) fn may_be(&self, kind: RequisiteKind) -> bool {
+        self.0.iter().any(|(accepted, subtype)| {
+            let subtype = subtype.as_str();
+            match (accepted.as_str(), kind) {
+                ("*", _) => true,
+                ("image", RequisiteKind::Image | RequisiteKind::Icon) => true,
+                ("audio" | "video", RequisiteKind::Media) => true,
+                ("font", RequisiteKind::Font) => true,
+                ("text", RequisiteKind::Stylesheet) => ["*", "css"].contains(&subtype),
+                ("text", RequisiteKind::Script) => ["*", "javascript"].contains(&subtype),
+                ("application", RequisiteKind::Script) => subtype == "*" || subtype.ends_with("javascript"),
+                ("application", RequisiteKind::Font) => {
+                    ["*", "octet-stream"].contains(&subtype) || subtype.contains("font")
+                }
+                ("application", RequisiteKind::Feed) => {
+                    subtype == "*"
+                        || subtype.ends_with("+xml")
+                        || subtype.ends_with("json")
+                        || subtype == "xml"
+                }
+                ("application", RequisiteKind::Manifest) => subtype == "*" || subtype.ends_with("json"),
+                (_, RequisiteKind::Object) => true,
+                _ => false,
+            }
+        })
+    }
+
+    /// The types as in an Accept header.
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(kind, subtype)| format!("{kind}/{subtype}"))
+    }
+
+    /// Whether no other types than HTML and text are accepted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The media type of a Content-Type header, without parameters.
+fn essence(content_type: Option<&str>) -> &str {
+    content_type.unwrap_or("").split(';').next().unwrap_or("").trim()
+}
+
+/// Whether a Content-Type header declares a stylesheet. Without a valid one, the name of the file decides.
+pub fn is_stylesheet(content_type: Option<&str>, path: &str) -> bool {
+    match declared(content_type) {
+        Declared::Unknown => path.to_ascii_lowercase().ends_with(".css"),
+        _ => essence(content_type).eq_ignore_ascii_case("text/css"),
+    }
+}
+
 /// How many bytes of the body are examined to distinguish text from binary, slightly more than browsers use.
 pub const SNIFF_BYTES: usize = 1024;
 
 /// Classifies a Content-Type header.
 pub fn declared(content_type: Option<&str>) -> Declared {
-    let essence = content_type.unwrap_or("").split(';').next().unwrap_or("").trim();
+    let essence = essence(content_type);
     let (kind, subtype) = essence.split_once('/').unwrap_or(("", ""));
     if !is_token(kind) || !is_token(subtype) || essence == "*/*" {
         return Declared::Unknown;
@@ -176,6 +263,34 @@ mod tests {
         for missing in [None, Some(""), Some("html"), Some("*/*"), Some("text/"), Some("/html")] {
             assert_eq!(declared(missing), Declared::Unknown, "{missing:?}");
         }
+    }
+
+    #[test]
+    fn types_are_accepted_by_name_or_kind() {
+        let types = AcceptedTypes::new(&["Application/PDF", "image/*"]).unwrap();
+        for (content_type, is_accepted) in [
+            ("application/pdf", true),
+            ("Application/Pdf; x=y", true),
+            ("image/png", true),
+            ("application/json", false),
+            ("imagex/png", false),
+            ("", false),
+        ] {
+            assert_eq!(types.accept(Some(content_type)), is_accepted, "{content_type}");
+        }
+        assert!(AcceptedTypes::new(&["*/*"]).unwrap().accept(None));
+        assert!(types.may_be(RequisiteKind::Image) && !types.may_be(RequisiteKind::Script));
+        for wrong in ["pdf", "image/", "/png", "*/png", "ima*/png", "image/p*", "a/b/c", "text/x y", ""] {
+            let error = AcceptedTypes::new(&[wrong]).unwrap_err();
+            assert!(error.starts_with("cannot accept") && error.contains("media type"), "{error}");
+        }
+    }
+
+    #[test]
+    fn stylesheets_are_known_by_their_type_or_name() {
+        assert!(is_stylesheet(Some("text/css; charset=utf-8"), "/a"));
+        assert!(is_stylesheet(None, "/a.CSS") && !is_stylesheet(None, "/a"));
+        assert!(!is_stylesheet(Some("text/html"), "/a.css"));
     }
 
     #[test]

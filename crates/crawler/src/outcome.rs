@@ -156,6 +156,10 @@ pub enum Outcome {
         /// Whether it could not be fetched for a reason that may pass.
         is_temporary: bool,
     },
+    /// A file that a browser needs to show a page, and not a page.
+    Requisite,
+    /// Downloaded and, unlike its links, not used: the settings leave it out of what modules and outputs get.
+    NotSaved,
     /// Still pending when the crawl stopped.
     NotReached,
 }
@@ -195,6 +199,8 @@ pub enum OutcomeGroup {
     Failed,
     /// Sitemaps, also those that failed.
     Sitemap,
+    /// Files that browsers need to show pages.
+    Requisite,
     /// Still pending when the crawl stopped.
     NotReached,
 }
@@ -220,7 +226,9 @@ impl OutcomeGroup {
             | "site page limit"
             | "not a page"
             | "too large"
+            | "not saved"
             | "blocked address" => OutcomeGroup::Skipped,
+            "requisite" => OutcomeGroup::Requisite,
             "sitemap" | "sitemap failed" | "sitemap unavailable" => OutcomeGroup::Sitemap,
             "not reached" => OutcomeGroup::NotReached,
             _ => OutcomeGroup::Failed,
@@ -263,6 +271,8 @@ impl Outcome {
             Outcome::Sitemap { .. } => "sitemap",
             Outcome::SitemapFailed { is_temporary: false, .. } => "sitemap failed",
             Outcome::SitemapFailed { is_temporary: true, .. } => "sitemap unavailable",
+            Outcome::Requisite => "requisite",
+            Outcome::NotSaved => "not saved",
             Outcome::NotReached => "not reached",
         })
     }
@@ -317,7 +327,7 @@ impl Outcome {
     /// Whether the URL led to further URLs.
     pub(crate) fn has_links(&self) -> bool {
         match self {
-            Outcome::Page | Outcome::Redirect { .. } => true,
+            Outcome::Page | Outcome::NotSaved | Outcome::Redirect { .. } => true,
             Outcome::Duplicate { links_followed, .. } | Outcome::NearDuplicate { links_followed, .. } => {
                 *links_followed
             }
@@ -328,7 +338,9 @@ impl Outcome {
     /// [`has_links`](Outcome::has_links) of an outcome that was stored as its `Display` text.
     pub(crate) fn text_has_links(text: &str) -> bool {
         let is_duplicate = text.starts_with("duplicate of ") || text.starts_with("near-duplicate of ");
-        text == "page" || text.starts_with("redirect to ") || is_duplicate && text.ends_with(LINKS_FOLLOWED)
+        ["page", "not saved"].contains(&text)
+            || text.starts_with("redirect to ")
+            || is_duplicate && text.ends_with(LINKS_FOLLOWED)
     }
 
     /// Whether the server's `Retry-After` exceeds what the crawler waits for a single URL.
@@ -374,6 +386,8 @@ impl Outcome {
                 | Outcome::InvalidResponse { .. }
                 | Outcome::Sitemap { .. }
                 | Outcome::SitemapFailed { .. }
+                | Outcome::Requisite
+                | Outcome::NotSaved
         )
     }
 }
@@ -414,9 +428,12 @@ impl fmt::Display for Outcome {
             | Outcome::InvalidResponse { cause }
             | Outcome::WriteFailed { cause } => write!(f, "{label}: {cause}"),
             Outcome::Rejected { .. } => write!(f, "{label}, since the settings changed on resume"),
-            Outcome::Page | Outcome::TooManyRedirects | Outcome::HttpStatus { .. } | Outcome::NotReached => {
-                f.write_str(&label)
-            }
+            Outcome::Page
+            | Outcome::TooManyRedirects
+            | Outcome::HttpStatus { .. }
+            | Outcome::Requisite
+            | Outcome::NotSaved
+            | Outcome::NotReached => f.write_str(&label),
         }
     }
 }
@@ -466,6 +483,8 @@ pub(crate) mod tests {
             Outcome::Sitemap { urls: 3 },
             Outcome::SitemapFailed { cause: text(), is_temporary: false },
             Outcome::SitemapFailed { cause: text(), is_temporary: true },
+            Outcome::Requisite,
+            Outcome::NotSaved,
             Outcome::NotReached,
         ]
     }
@@ -477,9 +496,11 @@ pub(crate) mod tests {
                 Outcome::Page => OutcomeGroup::Page,
                 Outcome::Redirect { .. } => OutcomeGroup::Redirect,
                 Outcome::NotReached => OutcomeGroup::NotReached,
+                Outcome::Requisite => OutcomeGroup::Requisite,
                 Outcome::Sitemap { .. } | Outcome::SitemapFailed { .. } => OutcomeGroup::Sitemap,
                 Outcome::RedirectRejected { .. }
                 | Outcome::Rejected { .. }
+                | Outcome::NotSaved
                 | Outcome::RobotsDisallowed
                 | Outcome::Duplicate { .. }
                 | Outcome::NearDuplicate { .. }

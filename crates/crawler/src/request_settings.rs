@@ -8,6 +8,7 @@ use crate::config::{Certificates, certificates};
 use crate::cookies::CookieJar;
 use crate::error::Error;
 use crate::proxy::Proxies;
+use crate::scope::Scope;
 
 /// How requests are sent: the settings that are rarely changed, of [`Crawler`](crate::Crawler) and
 /// [`ClassicCrawl`](crate::ClassicCrawl).
@@ -50,6 +51,19 @@ pub struct RequestSettings {
     /// Whether the headers that were added to the crawl are sent to all hosts; false by default. Then only the hosts of the
     /// seeds get them, and if the seed is an https URL, over https only.
     pub headers_everywhere: bool,
+    /// The media types that are kept in addition to HTML and text, such as `application/pdf`, `image/*` or `*/*`; none by
+    /// default. Their content is a [page](crate::Page) with the media type [`Media::Other`](crate::Media::Other). The files that
+    /// pages refer to other than by links, such as images, are followed as links are if they can have such a type.
+    pub accept: Vec<String>,
+    /// The maximum size of content of those types, and of requisites: of what is received, and of what it decodes to; 10 MB by
+    /// default. Larger content is skipped, and never truncated.
+    pub max_file_bytes: usize,
+    /// Whether outputs that keep the requisites of pages, which are the images, stylesheets, scripts and fonts that a browser
+    /// needs to show them, get those from all sites; false by default. Then they get those in scope, and those of the page's own
+    /// site, which is all hosts of its registrable domain.
+    pub requisites: bool,
+    /// The pages that the pipeline passes to modules and outputs; all by default. Links of the others are followed all the same.
+    pub save: Scope,
     /// The proxies that requests go through; none by default.
     pub proxies: Proxies,
     /// Whether every certificate of a server is accepted; false by default. Then anyone on the way can read and change what
@@ -71,6 +85,10 @@ impl Default for RequestSettings {
             cookies: None,
             authentication: None,
             headers_everywhere: false,
+            accept: Vec::new(),
+            max_file_bytes: 10_000_000,
+            requisites: false,
+            save: Scope::anywhere(),
             proxies: Proxies::default(),
             insecure: false,
             trusted_certificates: Vec::new(),

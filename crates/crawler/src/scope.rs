@@ -295,11 +295,28 @@ impl Scope {
     /// Checks whether a URL may be fetched that a page needs, in scope or not: it is not excluded, not a non-public address,
     /// and not a crawler trap.
     pub(crate) fn check_file(&self, url: &str) -> Result<(), RejectReason> {
-        if self.exclude.as_ref().is_some_and(|exclude| exclude.is_match(url)) {
-            return Err(RejectReason::Excluded);
-        }
+        self.check_excluded(url)?;
         self.check_address(url)?;
         check_path(url)
+    }
+
+    /// Checks whether a URL is within the bounds and passes the filters. It may be a crawler trap.
+    pub(crate) fn check_filters(&self, url: &str) -> Result<(), RejectReason> {
+        if !self.contains(url) {
+            return Err(RejectReason::External);
+        }
+        match self.include.as_ref().is_none_or(|include| include.is_match(url)) {
+            true => self.check_excluded(url),
+            false => Err(RejectReason::Excluded),
+        }
+    }
+
+    /// Checks whether a URL matches none of the patterns that exclude URLs.
+    pub(crate) fn check_excluded(&self, url: &str) -> Result<(), RejectReason> {
+        match self.exclude.as_ref().is_some_and(|exclude| exclude.is_match(url)) {
+            true => Err(RejectReason::Excluded),
+            false => Ok(()),
+        }
     }
 
     /// What the bounds consist of.

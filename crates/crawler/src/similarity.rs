@@ -104,6 +104,17 @@ impl Fingerprint {
         Fingerprint { exact: key.hash(body), ..Fingerprint::not_compared() }
     }
 
+    /// The fingerprint of content that is neither HTML nor text, for exact comparison only.
+    pub fn of_other(key: HashKey, body: &[u8]) -> Fingerprint {
+        let content_type = ContentType { media: Media::Other, charset: None };
+        Fingerprint { content_type, ..Fingerprint::exact(key, body) }
+    }
+
+    /// Whether the body is stored: other content than HTML and text is large, and compared by its hash.
+    pub(crate) fn stores_body(&self) -> bool {
+        self.content_type.media != Media::Other
+    }
+
     /// Stands for the fingerprint of a page that is not compared with any other.
     pub fn not_compared() -> Fingerprint {
         let content_type = ContentType { media: Media::Html, charset: None };

@@ -14,7 +14,7 @@ pub enum TaskKind {
     Page,
     /// A sitemap. Its depth is the number of sitemap indexes that led to it.
     Sitemap,
-    /// A file that a browser loads to show a page. Its depth is that of a link on the page.
+    /// A file that a browser loads to show a page. Its depth is 1, and one more for each stylesheet that led to it.
     Requisite,
     /// A link that is checked and not followed.
     Probe,

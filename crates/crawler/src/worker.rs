@@ -6,6 +6,7 @@ mod host_queues;
 mod lease_budget;
 pub mod liveness;
 pub mod parsed_page;
+mod requisites;
 mod sitemaps;
 mod transfers;
 
@@ -61,6 +62,9 @@ const MAX_BODY_BYTES: usize = 2 << 20;
 /// How many sitemaps a worker reads and completes at a time. Each can take some tens of megabytes.
 const MAX_SITEMAPS_IN_FLIGHT: usize = 2;
 
+/// How many bodies that are larger than a page a worker has in memory at a time.
+const MAX_LARGE_FILES: usize = 4;
+
 /// How long a stopped crawl waits for modules to finish their pages.
 const MODULE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -106,6 +110,8 @@ pub struct Worker<R> {
     module_calls: Semaphore,
     /// Permits for sitemaps between their request and their completion.
     sitemaps: Arc<Semaphore>,
+    /// Permits for bodies that are larger than a page, until their completion.
+    large_files: Arc<Semaphore>,
     capacity: Arc<Capacity>,
     claims: Arc<DomainClaims>,
     /// The first error of the backend during a fetch.
@@ -135,6 +141,7 @@ struct Permits {
     _in_flight: Option<InFlightPermit>,
     _body_bytes: Option<OwnedSemaphorePermit>,
     _sitemap: Option<OwnedSemaphorePermit>,
+    _large_file: Option<OwnedSemaphorePermit>,
 }
 
 impl<R: Backend> Worker<R> {
@@ -152,6 +159,7 @@ impl<R: Backend> Worker<R> {
             body_bytes: Arc::new(Semaphore::new(MAX_BODY_BYTES)),
             module_calls,
             sitemaps: Arc::new(Semaphore::new(MAX_SITEMAPS_IN_FLIGHT)),
+            large_files: Arc::new(Semaphore::new(MAX_LARGE_FILES)),
             capacity: Arc::default(),
             claims: Arc::default(),
             failure,
@@ -251,6 +259,13 @@ impl<R: Backend> Worker<R> {
                 let contents = budget.take_sitemap(&url).finish(!download.truncated);
                 self.process_sitemap(&lease, contents, &mut completion)
             }
+            Ok((url, FetchResult::Redirect(location))) if kind == TaskKind::Requisite => {
+                self.redirect_requisite(&url, &lease, &location, &mut completion.requisites)
+            }
+            Ok((url, FetchResult::Page(download))) if kind == TaskKind::Requisite => {
+                body_bytes = self.reserve_body_bytes(download.body.len()).await;
+                self.process_requisite(url, &lease, download, &mut completion)
+            }
             Ok((url, FetchResult::Redirect(location))) => {
                 self.redirect(&url, &lease, &location, &mut completion.outlinks)
             }
@@ -273,8 +288,7 @@ impl<R: Backend> Worker<R> {
         completion.bytes = budget.bytes_read();
         completion.host_delay = self.fetcher.throttle().host_delay(&host);
         completion.site_cooldown = self.fetcher.throttle().site_cooldown(&Domain::from_throttle_key(&host));
-        let (in_flight, sitemap) = budget.into_permits();
-        let permits = Permits { _in_flight: in_flight, _body_bytes: body_bytes, _sitemap: sitemap };
+        let permits = Permits { _body_bytes: body_bytes, ..budget.into_permits() };
         Ok(FetchedLease { host, completion: Some(completion), permits, transfer: None })
     }
 
@@ -312,11 +326,14 @@ impl<R: Backend> Worker<R> {
         let (config, key) = (self.fetcher.config(), context.backend.hash_key());
         let mut wanted = context.pipeline.wants();
         wanted.link_details |= context.wants_source_links;
+        wanted.requisites |= !self.fetcher.accepted().is_empty();
         let mut parsed = ParsedPage::new(key, url, lease.depth, download, context.similarity, wanted, config);
         parsed.page.lastmod = lease.lastmod.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds.into()));
         parsed.page.set_origin(lease.discovery.as_deref(), &completion.request);
-        // A revisit only collects links: the page was stored by the first visit.
-        let content_match = match lease.is_revisit {
+        let is_saved = config.requests.save.check_filters(parsed.page.url.as_str()).is_ok();
+        // A revisit only collects links: the page was stored by the first visit. A page that is not saved must not make a duplicate
+        // of one that is.
+        let content_match = match lease.is_revisit || !is_saved {
             true => ContentMatch::New,
             false => {
                 let (fingerprint, body) = (&parsed.fingerprint, &parsed.page.body);
@@ -329,12 +346,18 @@ impl<R: Backend> Worker<R> {
             ContentMatch::Duplicate(of) => Some(Outcome::Duplicate { of, links_followed }),
             ContentMatch::NearDuplicate(of) => Some(Outcome::NearDuplicate { of, links_followed }),
         };
-        if lease.depth < context.max_depth && (dropped.is_none() || links_followed) {
+        let links_followed = lease.depth < context.max_depth && (dropped.is_none() || links_followed);
+        if links_followed {
             self.collect_links(&parsed, completion);
+            self.collect_accepted(&parsed, completion);
         }
         if let Some(dropped) = dropped {
             return Ok(dropped);
         }
+        if !is_saved {
+            return Ok(Outcome::NotSaved);
+        }
+        self.collect_requisites(&parsed.page.url, &parsed.page.requisites, links_followed, completion);
         if !lease.is_revisit {
             let Some(page) = self.run_modules(parsed.page).await else { return Ok(Outcome::NotReached) };
             completion.writes = context.pipeline.render(&page);

@@ -42,7 +42,10 @@ pub struct ClassicArgs {
 
 /// Gives an option that the classic crawl shares with `crawl` its own default: pages are saved whole.
 pub fn adapt(option: clap::Arg) -> clap::Arg {
-    if option.get_id() == "max_page_bytes" { option.default_value("50MB") } else { option }
+    match option.get_id().as_str() {
+        "max_page_bytes" | "max_file_bytes" => option.default_value("50MB"),
+        _ => option,
+    }
 }
 
 /// A checked classic crawl.

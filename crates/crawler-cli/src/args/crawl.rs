@@ -51,6 +51,10 @@ pub struct CrawlOptions {
     /// Follow the links on pages that are dropped as duplicates or near-duplicates
     #[arg(long, help_heading = "Pages")]
     pub follow_duplicates: bool,
+    /// Also fetch the images, stylesheets, scripts and fonts of pages from other sites, for outputs that keep them
+    #[arg(long, help_heading = "Pages")]
+    #[serde(default)]
+    pub requisites: bool,
     /// Do not store page bodies; keep only fingerprints for duplicate detection
     #[arg(long, help_heading = "Pages")]
     pub no_content: bool,
@@ -268,6 +272,7 @@ impl CrawlOptions {
             .configure(|fetch| {
                 *fetch = FetchConfig { oversize, ..config };
                 fetch.requests.robots_sitemaps = !options.sources.no_sitemaps;
+                fetch.requests.requisites = options.requisites;
             })
             .politeness(options.politeness())
             .scope(options.scope(&seeds)?)
@@ -536,7 +541,7 @@ mod tests {
                    --workers 3 --oversize drop \
                    --pagerank-url http://ranks.test/ --progress json --summary s.json --resolve *.a.test=::1 \
                    --ca-file ca.pem --insecure --delay 250ms --user-agent me --contact https://a.test/ \
-                   --robots-token me -v --overwrite --state s --follow-duplicates \
+                   --robots-token me -v --overwrite --state s --follow-duplicates --requisites --accept a/b,c/* --save-include x --save-exclude y --max-file-bytes 3MB \
                    --seeds /a.txt --seeds - --sitemap http://a.test/s.xml --no-sitemaps";
         for options in ["http://a.test/", all].map(parse) {
             let text = serde_json::to_string(&options).unwrap();

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::Verbosity;
+use super::content::ContentArgs;
 use super::login::{self, LoginArgs};
 use super::proxy::ProxyArgs;
 use crate::values;
@@ -36,6 +37,9 @@ pub struct FetchArgs {
     #[arg(long, value_name = "PATTERN", value_parser = values::query_parameter, help_heading = "Scope", display_order = 91)]
     pub strip_query: Vec<String>,
 
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub content: ContentArgs,
     /// Maximum size of a page, received and decoded; larger pages are skipped
     #[arg(long, value_name = "SIZE", default_value = "500KB", value_parser = values::size, help_heading = "Limits", display_order = 90)]
     pub max_page_bytes: usize,
@@ -144,6 +148,7 @@ impl FetchArgs {
         requests.insecure = self.insecure;
         requests.proxies = self.proxy.proxies()?;
         requests.cookies = self.accept_cookies.then(CookieJar::default);
+        self.content.apply(&mut requests)?;
         if let Some(path) = &self.ca_file {
             let pem = read_ca_file(path)?;
             requests.trust_certificates(&pem).map_err(|error| ca_file_error(path, &error))?;

@@ -10,11 +10,15 @@ use super::distributed::DistributedArgs;
 use crate::values;
 
 /// The options that affect the outcome of pages and can differ when a crawl continues.
-const REPORTED_OPTIONS: [&str; 10] = [
+const REPORTED_OPTIONS: [&str; 14] = [
     "module",
     "scope",
     "include",
     "exclude",
+    "accept",
+    "save-include",
+    "save-exclude",
+    "requisites",
     "strip-query",
     "max-depth",
     "user-agent",

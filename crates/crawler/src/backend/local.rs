@@ -488,7 +488,7 @@ impl<S: Storage> Backend for LocalBackend<S> {
         body: &[u8],
         is_seed: bool,
     ) -> Result<ContentMatch, BackendError> {
-        let stored_body = if self.keep_content { Some(compress(body)) } else { None };
+        let stored_body = (self.keep_content && fingerprint.stores_body()).then(|| compress(body));
         let (body_bytes, stored) =
             (stored_body.as_ref().map(|body| body.bytes().len() as u64), stored_body.as_ref());
         let page = NewPage { url, fingerprint, body_bytes, body: stored, is_seed };

@@ -13,6 +13,7 @@ use super::robots::waits::RobotsWaits;
 use super::throttle::HostThrottle;
 use crate::config::FetchConfig;
 use crate::error::Error;
+use crate::media::AcceptedTypes;
 use crate::outcome::Outcome;
 use crate::stats::RequestCounter;
 use crate::stop::StopHandle;
@@ -87,6 +88,11 @@ impl Fetcher {
     /// The fetcher's configuration.
     pub fn config(&self) -> &FetchConfig {
         &self.config
+    }
+
+    /// The media types that are kept in addition to HTML and text.
+    pub(crate) fn accepted(&self) -> &AcceptedTypes {
+        self.client.accepted()
     }
 
     /// The throttle shared by all fetchers of the crawl.

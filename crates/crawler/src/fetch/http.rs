@@ -41,7 +41,7 @@ use self::request_headers::RequestHeaders;
 use crate::config::FetchConfig;
 use crate::error::Error;
 use crate::fetch::robots::directives::RobotsDirectives;
-use crate::media::Media;
+use crate::media::{AcceptedTypes, Media};
 use crate::origin::Origin;
 use crate::outcome::{Outcome, THE_PROXIED_REQUEST, THE_REQUEST};
 use crate::proxy::ProxyServer;
@@ -87,6 +87,7 @@ pub struct Downloader {
     connections: ConnectionPool,
     headers: RequestHeaders,
     requests: RequestCounter,
+    accepted: AcceptedTypes,
 }
 
 impl Downloader {
@@ -98,7 +99,8 @@ impl Downloader {
         let connector = Connector::new(Arc::clone(&config), trusted_origins);
         let connections = ConnectionPool::new(connector, config.max_idle_connections);
         let requests = RequestCounter::default();
-        Ok(Downloader { config, connections, headers, requests })
+        let accepted = config.accepted_types()?;
+        Ok(Downloader { config, connections, headers, requests, accepted })
     }
 
     /// Shares the kinds of address that the seeds' hosts have with other processes of the crawl.
@@ -148,6 +150,11 @@ impl Downloader {
         timeout_without_waits(left, exchange, byte_counter).await.map_err(timed_out)?
     }
 
+    /// The media types that are kept in addition to HTML and text.
+    pub(crate) fn accepted(&self) -> &AcceptedTypes {
+        &self.accepted
+    }
+
     /// The settings.
     pub fn config(&self) -> &FetchConfig {
         &self.config
@@ -171,7 +178,10 @@ impl Downloader {
         body_policy: BodyPolicy,
         byte_counter: &ByteCounter<'_>,
     ) -> Result<Download, Outcome> {
-        let request = self.request(url, origin, &connection)?;
+        let mut request = self.request(url, origin, &connection)?;
+        if let BodyPolicy::File(_) = body_policy {
+            self.headers.accept_any(&mut request);
+        }
         self.requests.record();
         let mut response = match connection.send(request).await {
             Ok(response) => response,
@@ -207,7 +217,8 @@ impl Downloader {
             // Modules and outputs do not see what a login returned.
             response.headers_mut().remove(header::SET_COOKIE);
         }
-        let (mut download, complete) = read_response(response, body_policy, byte_counter).await?;
+        let (mut download, complete) =
+            read_response(response, (body_policy, &self.accepted), byte_counter).await?;
         download.has_new_cookies = has_new_cookies;
         if complete {
             self.connections.release(origin, connection);
@@ -283,7 +294,7 @@ fn failure_through(proxy: &ProxyServer, failure: Outcome) -> Outcome {
 /// can be reused.
 async fn read_response(
     response: Response<ResponseBody>,
-    body_policy: BodyPolicy,
+    (body_policy, accepted): (BodyPolicy, &AcceptedTypes),
     byte_counter: &ByteCounter<'_>,
 ) -> Result<(Download, bool), Outcome> {
     let (head, body) = response.into_parts();
@@ -313,7 +324,8 @@ async fn read_response(
         download.truncated = !complete;
         return Ok((download, complete));
     }
-    let complete = body::read(&mut download, body, encoding.as_deref(), body_policy, byte_counter).await?;
+    let complete =
+        body::read(&mut download, body, encoding.as_deref(), (body_policy, accepted), byte_counter).await?;
     Ok((download, complete))
 }
 

@@ -14,6 +14,7 @@ use super::request_slots::RequestSlots;
 use super::throttle::{CoolingDown, HostThrottle};
 use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
+use crate::media::AcceptedTypes;
 use crate::origin::{Origin, throttle_key};
 use crate::outcome::Outcome;
 use crate::proxy::ProxyServer;
@@ -166,6 +167,11 @@ impl PoliteClient {
     /// Shares the kinds of address that the seeds' hosts have with other processes of the crawl.
     pub fn with_pin(self, pin: PinKinds) -> PoliteClient {
         PoliteClient { downloader: self.downloader.with_pin(pin), ..self }
+    }
+
+    /// The media types that are kept in addition to HTML and text.
+    pub(super) fn accepted(&self) -> &AcceptedTypes {
+        self.downloader.accepted()
     }
 
     /// Counts the requests it sends in this counter.

@@ -3,6 +3,8 @@
 
 use std::ops::{BitOr, BitOrAssign};
 
+use url::Url;
+
 use super::attributes::Attributes;
 use super::scanner::{Element, Markup, Sink};
 use super::start_tag::{ReferenceKind, RequisiteKind, StartTag};
@@ -118,6 +120,22 @@ impl<'p> RawParts<'p> {
             handler.id(None);
         }
     }
+}
+
+/// Passes the files that a stylesheet refers to to a handler.
+pub fn read_stylesheet(
+    stylesheet: &Url,
+    content_type: Option<&str>,
+    body: &[u8],
+    handler: &mut impl PageHandler,
+) {
+    let (utf8, css) = (|| encoding_rs::UTF_8, css::decode(content_type, body));
+    let context = PageContext { page: stylesheet, page_bytes: body.len(), decoding: &utf8, encoding: &utf8 };
+    let (resolver, max_bytes) = (UrlResolver::new(stylesheet), max_link_bytes(body.len()));
+    let (resolver, context) = (&resolver, &context);
+    let mut requisites =
+        Requisites { handler, resolver, context, resolved: String::new(), max_bytes, count: 0 };
+    css::each_url(&css, |url| requisites.target(url.kind, &url.target));
 }
 
 /// Resolves the requisites of a page, within its limits.

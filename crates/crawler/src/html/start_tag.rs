@@ -127,6 +127,8 @@ pub enum RequisiteKind {
     Object,
     /// A web app manifest.
     Manifest,
+    /// A feed of the site: not needed to show the page.
+    Feed,
 }
 
 impl RequisiteKind {
@@ -141,6 +143,7 @@ impl RequisiteKind {
             RequisiteKind::Icon => "icon",
             RequisiteKind::Object => "object",
             RequisiteKind::Manifest => "manifest",
+            RequisiteKind::Feed => "feed",
         }
     }
 }
@@ -288,11 +291,17 @@ impl<'p> StartTag<'p> {
             RequisiteKind::Media
         } else if has(b"manifest") {
             RequisiteKind::Manifest
+        } else if has(b"alternate") && FEEDS.iter().any(|feed| self.is(Attribute::Type, feed)) {
+            RequisiteKind::Feed
         } else {
             return ReferenceKind::Other;
         })
     }
 }
+
+/// The `type` of feeds.
+const FEEDS: [&[u8]; 4] =
+    [b"application/rss+xml", b"application/atom+xml", b"application/feed+json", b"application/rdf+xml"];
 
 /// The `rel` of icons.
 const ICONS: [&[u8]; 5] = [

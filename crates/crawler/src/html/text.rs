@@ -15,6 +15,7 @@ use crate::media::Media;
 pub fn visible_text<'p>(content_type: Option<&str>, media: Media, body: &'p [u8]) -> Cow<'p, str> {
     let charset = Charset::new(content_type, body);
     match media {
+        Media::Other => Cow::Borrowed(""),
         Media::Text => charset.encoding().decode(body).0,
         Media::Html => {
             let page = charset.utf8();

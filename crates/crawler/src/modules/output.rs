@@ -82,6 +82,13 @@ pub trait Output: Send + Sync {
         true
     }
 
+    /// Whether it keeps the files that browsers need to show the pages. They are fetched then, and
+    /// [rendered](Output::render) as pages are. Only for an output to a file.
+    #[doc(hidden)]
+    fn keeps_requisites(&self) -> bool {
+        false
+    }
+
     /// The parts of pages that it uses, beyond title and links.
     #[doc(hidden)]
     fn wants(&self) -> PageParts {

@@ -100,13 +100,30 @@ impl PagePipeline {
         let (unwanted, seeds) = (Notify::new(), Mutex::default());
         let wanted = modules.iter().map(|module| module.wants());
         let wanted = wanted.chain(outputs.iter().map(|spec| spec.output.wants()));
-        let wanted = wanted.fold(PageParts::default(), PageParts::bitor);
+        let mut wanted = wanted.fold(PageParts::default(), PageParts::bitor);
+        wanted.requisites |= outputs.iter().any(|spec| spec.output.keeps_requisites());
         PagePipeline { modules, outputs, wanted, files, flush_lock, counts, unwanted, seeds, on_outcome }
     }
 
     /// The parts of pages that the modules and outputs use.
     pub fn wants(&self) -> PageParts {
         self.wanted
+    }
+
+    /// Whether an output keeps the files that browsers need to show the pages.
+    pub fn keeps_requisites(&self) -> bool {
+        self.outputs.iter().any(|spec| spec.output.keeps_requisites())
+    }
+
+    /// Renders a requisite for the outputs that keep them.
+    pub fn render_requisite(&self, page: &Page) -> Writes {
+        let keeps = |(_, spec): &(usize, &OutputSpec)| spec.output.keeps_requisites();
+        let outputs = self.outputs.iter().enumerate().filter(keeps);
+        let write = |(index, spec): (usize, &OutputSpec)| {
+            let rendered = self.rendered(spec, page.url.as_str(), || spec.output.render(page))?;
+            Some((index, rendered))
+        };
+        outputs.filter_map(write).collect()
     }
 
     /// Whether [`run_modules`](PagePipeline::run_modules) may block.

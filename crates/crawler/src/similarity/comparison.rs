@@ -40,6 +40,7 @@ impl ContentType {
         let media = match self.media {
             Media::Html => HTML,
             Media::Text => TEXT,
+            Media::Other => OTHER,
         };
         let mut bytes = vec![media];
         bytes.extend(self.charset.map_or("", Encoding::name).as_bytes());
@@ -52,6 +53,7 @@ impl ContentType {
         let media = match *media {
             HTML => Media::Html,
             TEXT => Media::Text,
+            OTHER => Media::Other,
             _ => return None,
         };
         let charset = match name {
@@ -67,6 +69,7 @@ const BYTES_PER_SHINGLE: usize = 32;
 
 const HTML: u8 = 0;
 const TEXT: u8 = 1;
+const OTHER: u8 = 2;
 
 /// A page with its body.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! Reserves what one lease may read from the crawl's budgets: for each request when it can be sent, and more for its
 //! response while it is read.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -21,7 +21,7 @@ use crate::task_kind::{TaskKind, shown_url};
 use crate::url_record::RequestRecord;
 use crate::worker::capacity::LeaseActivity;
 use crate::worker::domain_claims::DomainClaim;
-use crate::worker::{Worker, WorkerContext, record_failure};
+use crate::worker::{Permits, Worker, WorkerContext, record_failure};
 
 /// How much of a sitemap is received: more than its reader accepts, which then says that it is too large.
 const MAX_SITEMAP_BYTES: usize = 2 * sitemap::reader::MAX_BYTES;
@@ -45,6 +45,9 @@ pub(super) struct LeaseBudget<'a, R> {
     /// Reads the sitemap, if the URL is one.
     sitemap: Mutex<Option<SitemapReader>>,
     sitemap_permit: Mutex<Option<OwnedSemaphorePermit>>,
+    /// The permit of a body that is larger than a page, and the bytes granted so far.
+    large_file: Mutex<Option<OwnedSemaphorePermit>>,
+    granted: AtomicU64,
 }
 
 /// The permit of a URL that is being fetched or completed.
@@ -64,6 +67,8 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
             other_worker: OnceLock::new(),
             sitemap: Mutex::default(),
             sitemap_permit: Mutex::default(),
+            large_file: Mutex::default(),
+            granted: AtomicU64::new(0),
         }
     }
 
@@ -100,10 +105,11 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
         self.other_worker.get().copied()
     }
 
-    /// The permits of a fetched URL and of a sitemap, if a request was sent.
-    pub(super) fn into_permits(self) -> (Option<InFlightPermit>, Option<OwnedSemaphorePermit>) {
-        let permit = self.permit.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (permit, self.sitemap_permit.into_inner().unwrap_or_else(PoisonError::into_inner))
+    /// The permits of a fetched URL, if a request was sent.
+    pub(super) fn into_permits(self) -> Permits {
+        let [in_flight, sitemap, large_file] = [self.permit, self.sitemap_permit, self.large_file]
+            .map(|permit| permit.into_inner().unwrap_or_else(PoisonError::into_inner));
+        Permits { _in_flight: in_flight, _sitemap: sitemap, _large_file: large_file, ..Permits::default() }
     }
 
     /// The reader of the sitemap at this URL, with what was received of it.
@@ -127,6 +133,7 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
     pub(super) async fn release(&self) {
         drop(self.permit().take());
         drop(self.sitemap_permit().take());
+        drop(self.large_file.lock().unwrap_or_else(PoisonError::into_inner).take());
         if self.has_reserved.swap(false, Ordering::Relaxed) {
             let _ = self.checked(self.backend().release(self.lease, self.take_bytes_read()).await);
         }
@@ -149,12 +156,34 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
     }
 
     async fn reserve_more(&self, mut read: BodyBytes) -> Result<u64, Outcome> {
+        if self.granted.load(Ordering::Relaxed) >= self.worker.context.max_page_bytes as u64 {
+            read = self.admit_large_file(read).await?;
+        }
         loop {
             if let Some(bytes) = self.reserve(std::mem::take(&mut read)).await? {
+                self.granted.fetch_add(bytes, Ordering::Relaxed);
                 return Ok(bytes);
             }
             self.wait_for_grant().await;
         }
+    }
+
+    /// Waits until a body that is larger than a page may be in memory. Meanwhile, what the lease has reserved is returned, so that
+    /// the bodies that it waits for can be read. Returns the bytes that are not counted yet.
+    async fn admit_large_file(&self, read: BodyBytes) -> Result<BodyBytes, Outcome> {
+        let lock = || self.large_file.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.lease.kind() == TaskKind::Sitemap || lock().is_some() {
+            return Ok(read);
+        }
+        let permits = Arc::clone(&self.worker.large_files);
+        if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
+            *lock() = Some(permit);
+            return Ok(read);
+        }
+        self.checked(self.backend().release(self.lease, read).await)?;
+        // The semaphore is never closed.
+        *lock() = permits.acquire_owned().await.ok();
+        Ok(BodyBytes::default())
     }
 
     /// Records an error of the backend. The URL is not reached then.
@@ -241,8 +270,14 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
             *self.sitemap() = Url::parse(shown_url(&self.lease.url)).ok().map(|url| SitemapReader::new(&url));
             return Ok(Some(BodyGrant { policy: BodyPolicy::Stream(MAX_SITEMAP_BYTES), bytes }));
         }
-        let WorkerContext { max_page_bytes, oversize, .. } = *self.worker.context;
-        Ok(Some(BodyGrant { policy: BodyPolicy::Page { limit: max_page_bytes, oversize }, bytes }))
+        self.granted.store(bytes, Ordering::Relaxed);
+        let WorkerContext { max_page_bytes: limit, oversize, .. } = *self.worker.context;
+        let file_limit = self.worker.fetcher.config().requests.max_file_bytes;
+        let policy = match self.lease.kind() {
+            TaskKind::Requisite => BodyPolicy::File(file_limit),
+            _ => BodyPolicy::Page { limit, oversize, file_limit },
+        };
+        Ok(Some(BodyGrant { policy, bytes }))
     }
 
     async fn wait_for_grant(&self) {

@@ -7,7 +7,7 @@ use url::Url;
 use crate::config::FetchConfig;
 use crate::fetch::http::Download;
 use crate::fetch::robots::directives::RobotsDirectives;
-use crate::html::parts::{LinkDetail, PageParts};
+use crate::html::parts::{self, LinkDetail, PageParts};
 use crate::html::start_tag::RequisiteKind;
 use crate::html::{self, BadLink, LinkKind, PageHandler, text};
 use crate::media::Media;
@@ -45,13 +45,29 @@ impl ParsedPage {
         config: &FetchConfig,
     ) -> ParsedPage {
         let product_token = config.product_token();
-        let robots = download.robots_directives(product_token);
-        let Download { status, content_type, media, body, truncated, headers, .. } = download;
-        let content_type = content_type.as_deref();
-        let mut extract = PageExtract::new(robots, product_token);
+        let mut extract = PageExtract::new(download.robots_directives(product_token), product_token);
         extract.wanted = wanted;
-        let page = RawPage { url: &url, content_type, media, body: &body };
+        let Download { content_type, media, body, .. } = &download;
+        let page = RawPage { url: &url, content_type: content_type.as_deref(), media: *media, body };
         let fingerprint = page.read(key, &config.strip_query, similarity, &mut extract);
+        ParsedPage::with(url, depth, download, fingerprint, extract)
+    }
+
+    /// A file that is not parsed: it has no links, and is not compared.
+    pub(super) fn unparsed(url: Url, depth: Depth, download: Download, config: &FetchConfig) -> ParsedPage {
+        let product_token = config.product_token();
+        let extract = PageExtract::new(download.robots_directives(product_token), product_token);
+        ParsedPage::with(url, depth, download, Fingerprint::not_compared(), extract)
+    }
+
+    fn with(
+        url: Url,
+        depth: Depth,
+        download: Download,
+        fingerprint: Fingerprint,
+        extract: PageExtract,
+    ) -> ParsedPage {
+        let Download { status, media, body, truncated, headers, .. } = download;
         let PageExtract { title, links, bad_links, nofollow_links, bad_requisites, robots, .. } = extract;
         let PageExtract { link_details, requisites, ids, .. } = extract;
         let (title, fetched) = (title.unwrap_or_default(), SystemTime::now());
@@ -80,6 +96,15 @@ impl ParsedPage {
     }
 }
 
+/// The files that a stylesheet refers to.
+pub(super) fn stylesheet_requisites(page: &Page, strip_query: &StripQuery) -> PageRequisites {
+    let mut extract = PageExtract::new(RobotsDirectives::default(), "");
+    let content_type = page.content_type();
+    let mut handler = StripLinks::new(strip_query, &mut extract);
+    parts::read_stylesheet(&page.url, content_type.as_deref(), &page.body, &mut handler);
+    extract.requisites
+}
+
 /// A page as it was downloaded.
 struct RawPage<'p> {
     url: &'p Url,
@@ -99,6 +124,8 @@ impl RawPage<'_> {
     ) -> Fingerprint {
         let RawPage { url, content_type, media, body } = *self;
         match (media, similarity) {
+            (Media::Other, None) => Fingerprint { exact: 0, ..Fingerprint::of_other(key, &[]) },
+            (Media::Other, Some(_)) => Fingerprint::of_other(key, body),
             (Media::Html, None) => {
                 let read = if extract.wanted.any() { html::read } else { html::read_links };
                 read(url, content_type, body, &mut StripLinks::new(strip_query, extract));

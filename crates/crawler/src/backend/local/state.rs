@@ -382,6 +382,7 @@ impl<S: Storage> LocalState<S> {
             bytes,
             outlinks,
             sitemaps,
+            requisites,
             lastmods,
             linked_domains,
             rejected_links,
@@ -406,6 +407,7 @@ impl<S: Storage> LocalState<S> {
         let outcome = sitemap::outcome(&lease.url, outcome);
         let AdmitCounts { new, seen } = self.admit_outlinks(&outlinks, lease.task_id)?;
         self.admit_outlinks(&sitemaps, lease.task_id)?;
+        self.admit_outlinks(&requisites, lease.task_id)?;
         for (id, lastmod) in lastmods {
             self.storage.set_lastmod(id, lastmod);
         }

@@ -430,7 +430,7 @@ impl Backend for RemoteBackend {
         body: &[u8],
         is_seed: bool,
     ) -> Result<ContentMatch, BackendError> {
-        let stored_body = self.config.keep_content.then(|| compress(body));
+        let stored_body = (self.config.keep_content && fingerprint.stores_body()).then(|| compress(body));
         let page = PageBody { url, content_type: fingerprint.content_type, body };
         let comparison = ExactComparison::new(self.key, &self.config.strip_query, page);
         let mut verdicts = Vec::new();

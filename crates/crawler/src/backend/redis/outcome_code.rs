@@ -3,7 +3,7 @@
 use crate::outcome::Outcome;
 
 /// The labels of outcomes. A record has the index of its label, so the order must not change.
-const LABELS: [&str; 34] = [
+const LABELS: [&str; 36] = [
     "page",
     "redirect",
     "redirect out of scope",
@@ -38,6 +38,8 @@ const LABELS: [&str; 34] = [
     "sitemap unavailable",
     "proxy unavailable",
     "proxy refused",
+    "requisite",
+    "not saved",
 ];
 
 /// Stands for all HTTP statuses. The status is stored beside it.

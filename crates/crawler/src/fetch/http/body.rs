@@ -12,7 +12,7 @@ use super::decode::{DecodeError, Decoder};
 use super::read_allowance::ResponseBody;
 use super::{Download, headers, http_failure};
 use crate::config::Oversize;
-use crate::media::{self, Declared, Media, SNIFF_BYTES};
+use crate::media::{self, AcceptedTypes, Declared, Media, SNIFF_BYTES};
 use crate::outcome::Outcome;
 
 /// The body of a response without a page is read up to this size, so that its connection can be reused.
@@ -31,13 +31,17 @@ const MAX_EMPTY_FRAMES: usize = 1_000;
 /// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyPolicy {
-    /// An HTML or text body.
+    /// A body of HTML, text or another type that the crawl accepts.
     Page {
         /// The maximum size of a complete page.
         limit: usize,
         /// What happens to a larger page.
         oversize: Oversize,
+        /// The maximum size of content of another type. Larger content is dropped.
+        file_limit: usize,
     },
+    /// A body of any type, which is dropped if it is larger than this.
+    File(usize),
     /// Any body, truncated after this many bytes.
     Prefix(usize),
     /// Any body, which the budget [gets](super::ByteBudget::receive) while it is read, up to this many bytes.
@@ -47,16 +51,33 @@ pub enum BodyPolicy {
 impl BodyPolicy {
     /// A page of at most this size.
     pub fn page(limit: usize) -> BodyPolicy {
-        BodyPolicy::Page { limit, oversize: Oversize::Drop }
+        BodyPolicy::Page { limit, oversize: Oversize::Drop, file_limit: limit }
     }
 
     fn limit(self) -> usize {
-        let (BodyPolicy::Page { limit, .. } | BodyPolicy::Prefix(limit) | BodyPolicy::Stream(limit)) = self;
-        limit
+        match self {
+            BodyPolicy::Page { limit, .. }
+            | BodyPolicy::File(limit)
+            | BodyPolicy::Prefix(limit)
+            | BodyPolicy::Stream(limit) => limit,
+        }
     }
 
     fn truncates(self) -> bool {
-        !matches!(self, BodyPolicy::Page { oversize: Oversize::Drop, .. })
+        !matches!(self, BodyPolicy::Page { oversize: Oversize::Drop, .. } | BodyPolicy::File(_))
+    }
+
+    /// The policy for a body with this Content-Type header, as far as it depends on it.
+    fn for_content(self, content_type: Option<&str>, accepted: &AcceptedTypes) -> BodyPolicy {
+        match self {
+            BodyPolicy::Page { file_limit, .. } if accepted.accept(content_type) => {
+                match media::declared(content_type) {
+                    Declared::Page(_) => self,
+                    Declared::Unknown | Declared::Other => BodyPolicy::File(file_limit),
+                }
+            }
+            policy => policy,
+        }
     }
 }
 
@@ -66,9 +87,10 @@ pub(super) async fn read(
     download: &mut Download,
     mut body: ResponseBody,
     encoding: Option<&str>,
-    policy: BodyPolicy,
+    (policy, accepted): (BodyPolicy, &AcceptedTypes),
     counter: &ByteCounter<'_>,
 ) -> Result<bool, Outcome> {
+    let policy = policy.for_content(download.content_type.as_deref(), accepted);
     let page = PageType::new(download.content_type.as_deref(), policy)?;
     let limit = policy.limit();
     let expected = body.size_hint().exact().unwrap_or(0);
@@ -198,26 +220,30 @@ struct PageType<'t> {
     /// `None` if any body will do.
     declared: Option<Declared>,
     content_type: Option<&'t str>,
+    /// Whether content that is not a page is kept, too.
+    keeps_other: bool,
 }
 
 impl<'t> PageType<'t> {
     fn new(content_type: Option<&'t str>, policy: BodyPolicy) -> Result<PageType<'t>, Outcome> {
         let declared = match policy {
-            BodyPolicy::Page { .. } => Some(media::declared(content_type)),
+            BodyPolicy::Page { .. } | BodyPolicy::File(_) => Some(media::declared(content_type)),
             BodyPolicy::Prefix(_) | BodyPolicy::Stream(_) => None,
         };
-        if declared == Some(Declared::Other) {
+        let keeps_other = matches!(policy, BodyPolicy::File(_));
+        if declared == Some(Declared::Other) && !keeps_other {
             let what = headers::excerpt(content_type.unwrap_or(""));
             return Err(Outcome::UnsupportedMedia { what });
         }
-        Ok(PageType { declared, content_type })
+        Ok(PageType { declared, content_type, keeps_other })
     }
 
     /// The media type of a body that starts with these bytes, or why it is not a page.
     fn media(&self, start: &[u8]) -> Result<Media, Outcome> {
         let Some(declared) = self.declared else { return Ok(Media::Text) };
         let content_type = self.content_type;
-        media::sniff(declared, content_type, start).ok_or_else(|| Outcome::UnsupportedMedia {
+        let media = media::sniff(declared, content_type, start);
+        media.or(self.keeps_other.then_some(Media::Other)).ok_or_else(|| Outcome::UnsupportedMedia {
             what: match headers::excerpt(content_type.unwrap_or("")).as_str() {
                 "" => "binary".into(),
                 declared_type => format!("binary content declared as {declared_type}"),

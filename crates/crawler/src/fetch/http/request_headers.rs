@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use base64::Engine as _;
+use hyper::Request;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
@@ -36,10 +37,7 @@ impl RequestHeaders {
     pub(super) fn new(config: &FetchConfig, seeds: &[Url]) -> Result<RequestHeaders, Error> {
         let mut common = HeaderMap::new();
         common.insert(header::USER_AGENT, user_agent(&config.user_agent)?);
-        common.insert(
-            header::ACCEPT,
-            HeaderValue::from_static("text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5"),
-        );
+        common.insert(header::ACCEPT, accept(config)?);
         common.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(decode::ACCEPTED));
         let mut for_seeds = common.clone();
         for (name, _) in &config.headers {
@@ -102,6 +100,13 @@ impl RequestHeaders {
         }
     }
 
+    /// Accepts any content, unless the user set the header.
+    pub(super) fn accept_any<B>(&self, request: &mut Request<B>) {
+        if request.headers().get(header::ACCEPT) == self.common.get(header::ACCEPT) {
+            request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+        }
+    }
+
     fn is_seed_host(&self, origin: &Origin) -> bool {
         let is_listed = |seeds: &Arc<SeedIndex>| {
             seeds.contains_origin(origin)
@@ -117,6 +122,17 @@ impl RequestHeaders {
         };
         self.authorization.get(origin).or_else(listed)
     }
+}
+
+/// The Accept header: pages first, then the types that the crawl keeps as well.
+fn accept(config: &FetchConfig) -> Result<HeaderValue, Error> {
+    let mut types = String::from("text/html,application/xhtml+xml,text/plain;q=0.9");
+    for accepted in config.accepted_types()?.names().filter(|accepted| accepted != "*/*") {
+        types += &format!(",{accepted};q=0.8");
+    }
+    types += ",*/*;q=0.5";
+    HeaderValue::from_str(&types)
+        .map_err(|_| Error::InvalidSetting("cannot send the accepted media types in a header".into()))
 }
 
 fn user_agent(text: &str) -> Result<HeaderValue, Error> {

@@ -1,0 +1,122 @@
+//! What a worker does with the files that pages need: admits them, fetches them and passes them to the outputs that keep them.
+
+use std::collections::HashSet;
+
+use url::Url;
+
+use super::Worker;
+use super::parsed_page::{ParsedPage, stylesheet_requisites};
+use crate::backend::{Backend, Completion, Lease, Outlinks};
+use crate::domain::Domain;
+use crate::fetch::http::Download;
+use crate::fetch::redirect;
+use crate::html::start_tag::RequisiteKind;
+use crate::media;
+use crate::outcome::Outcome;
+use crate::page::PageRequisites;
+use crate::scope::RejectReason;
+use crate::task::Depth;
+use crate::task_kind::TaskKind;
+
+/// The depth of a page's own requisites.
+const FIRST_DEPTH: Depth = 1;
+
+/// How many stylesheets may lead to a requisite, each imported by the one before.
+const MAX_STYLESHEETS: Depth = 10;
+
+impl<R: Backend> Worker<R> {
+    /// Adds the requisites of a page that are followed as links are: in scope, and of a kind that can have an accepted type.
+    pub(super) fn collect_accepted(&self, parsed: &ParsedPage, completion: &mut Completion) {
+        let accepted = self.fetcher.accepted();
+        let mut checker = self.context.scope.checker();
+        for (kind, url) in parsed.page.requisites.iter() {
+            if accepted.may_be(kind) && checker.check(url).is_ok() {
+                completion.outlinks.urls.push(url);
+            }
+        }
+    }
+
+    /// Adds the requisites of a page, or of a stylesheet, that are fetched for outputs that keep them. Those that are followed as
+    /// links are left out if `links_followed`.
+    pub(super) fn collect_requisites(
+        &self,
+        url: &Url,
+        requisites: &PageRequisites,
+        links_followed: bool,
+        completion: &mut Completion,
+    ) {
+        let depth = match completion.lease.kind() {
+            TaskKind::Requisite => completion.lease.depth + 1,
+            _ => FIRST_DEPTH,
+        };
+        if !self.context.pipeline.keeps_requisites() || depth > FIRST_DEPTH + MAX_STYLESHEETS {
+            return;
+        }
+        let accepted = self.fetcher.accepted();
+        let (domain, mut found, mut tasks) = (Domain::from_url(url), HashSet::new(), Vec::new());
+        for (kind, requisite) in requisites.iter() {
+            let is_link =
+                || links_followed && accepted.may_be(kind) && self.context.scope.check(requisite).is_ok();
+            if kind == RequisiteKind::Feed
+                || !found.insert(requisite)
+                || is_link()
+                || self.check_requisite(requisite, &domain).is_err()
+            {
+                continue;
+            }
+            tasks.push(TaskKind::Requisite.task_url_of(requisite));
+        }
+        completion.requisites = Outlinks::new(tasks, depth);
+    }
+
+    /// Whether a requisite of a page in this domain is fetched.
+    fn check_requisite(&self, url: &str, domain: &Domain) -> Result<(), RejectReason> {
+        let (scope, requests) = (&self.context.scope, &self.fetcher.config().requests);
+        // The file itself is not followed, so what is included does not matter.
+        requests.save.check_excluded(url)?;
+        if scope.check(url).is_ok() {
+            return Ok(());
+        }
+        scope.check_file(url)?;
+        match requests.requisites || Domain::from_url_str(url) == *domain {
+            true => Ok(()),
+            false => Err(RejectReason::External),
+        }
+    }
+
+    /// Passes a requisite to the outputs that keep it. The requisites of a stylesheet are requisites, too.
+    pub(super) fn process_requisite(
+        &self,
+        url: Url,
+        lease: &Lease,
+        download: Download,
+        completion: &mut Completion,
+    ) -> Outcome {
+        let config = self.fetcher.config();
+        let mut page = ParsedPage::unparsed(url, lease.depth, download, config).page;
+        page.set_origin(lease.discovery.as_deref(), &completion.request);
+        if media::is_stylesheet(page.content_type().as_deref(), page.url.path()) {
+            page.requisites = stylesheet_requisites(&page, &config.strip_query);
+            self.collect_requisites(&page.url, &page.requisites, false, completion);
+        }
+        completion.writes = self.context.pipeline.render_requisite(&page);
+        Outcome::Requisite
+    }
+
+    /// Follows the redirect of a requisite.
+    pub(super) fn redirect_requisite(
+        &self,
+        url: &Url,
+        lease: &Lease,
+        location: &str,
+        requisites: &mut Outlinks,
+    ) -> Outcome {
+        let strip_query = &self.fetcher.config().strip_query;
+        redirect::follow(url, lease.redirects, location, strip_query, |target, redirects| {
+            self.check_requisite(target, &Domain::from_url(url))?;
+            let task = TaskKind::Requisite.task_url_of(target);
+            *requisites = Outlinks { redirects, ..Outlinks::new([task], lease.depth) };
+            Ok(())
+        })
+    }
+}
