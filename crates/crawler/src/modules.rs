@@ -18,6 +18,7 @@ mod spec;
 pub mod stdout;
 pub mod table;
 pub mod timestamp;
+pub mod urls;
 pub mod words;
 
 pub use self::output::{Output, OutputSpec, OutputWrite, Target};

@@ -8,6 +8,7 @@ pub(crate) mod local_run;
 mod page_stream;
 mod report;
 mod resume_settings;
+mod retried_rows;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -81,6 +81,8 @@ Modules:
   noop          do nothing
   pages=DIR     write page N to the file DIR/N: its URL, its depth, its body
   jsonl=FILE    write one JSON object per page
+  urls=FILE     write every URL with its outcome: as CSV if FILE ends with .csv,
+                otherwise as JSON lines
   edges=FILE    write the link graph as CSV: from,to
   words[=N]     print the N (20) most frequent words in the summary
   exec=COMMAND  send each page as a JSON line to the standard input of COMMAND

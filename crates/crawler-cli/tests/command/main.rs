@@ -47,4 +47,5 @@ mod sitemaps;
 mod sites;
 mod state;
 mod trust;
+mod urls;
 mod usage;

@@ -21,3 +21,4 @@ mod sites;
 mod sources;
 mod starts;
 mod startup_errors;
+mod urls;

@@ -76,6 +76,13 @@ pub trait Output: Send + Sync {
         Vec::new()
     }
 
+    /// The URL of the task whose row this line of the file is. The row is removed when the URL is requested again, so that the
+    /// URL has only its last one. `None` if the line stays.
+    #[doc(hidden)]
+    fn task_url_of_row(&self, _row: &[u8]) -> Option<String> {
+        None
+    }
+
     /// Whether it uses [`Page::found_on`] or [`Page::redirects`]. If neither a module nor an output does, they are not kept.
     #[doc(hidden)]
     fn wants_found_on(&self) -> bool {

@@ -12,22 +12,27 @@ use super::pages::Pages;
 use super::spec::Spec;
 use super::stdout::StdoutOutput;
 use super::table::CsvTable;
+use super::urls::Urls;
 use super::words::{self, WordCount};
 use super::{Module, Output, OutputSpec, Target};
 
 /// The syntax of each module and what it does.
-pub const MODULES: [(&str, &str); 7] = [
+pub const MODULES: [(&str, &str); 8] = [
     ("noop", "does nothing; the default"),
     ("pages=DIR", "page N as file N of a directory: its URL, its depth, its bytes"),
     ("jsonl=FILE[,fields=NAME,...]", "one JSON object per page, with these fields; '-' is standard output"),
     ("csv=FILE[,fields=NAME,...]", "one CSV line per page, with the same fields; '-' is standard output"),
+    (
+        "urls=FILE",
+        "every URL with its outcome: CSV if FILE ends with .csv, otherwise JSON lines; '-' is standard output",
+    ),
     ("edges=FILE", "the link graph as CSV, from,to; '-' is standard output"),
     ("words[=N]", "the N most frequent words (20 by default), in the summary"),
     ("exec=COMMAND", "pages as JSON lines to the standard input of a program, run with sh"),
 ];
 
 /// The modules that can print to standard output, as `NAME=-`.
-pub const PRINTING: [&str; 3] = ["jsonl", "csv", "edges"];
+pub const PRINTING: [&str; 4] = ["jsonl", "csv", "urls", "edges"];
 
 /// The largest N of `words=N`. More would not be a summary.
 const MAX_TOP_WORDS: usize = 1000;
@@ -81,7 +86,8 @@ pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
         }
         ("pages", _) => Err("it needs a directory"),
         ("edges", Some(path)) => Ok(file_or_stdout(Edges, path)),
-        ("jsonl" | "csv" | "edges", None) => Err("it needs a file, or '-' for standard output"),
+        ("urls", Some(path)) => Ok(file_or_stdout(Urls::for_file(Path::new(path)), path)),
+        ("jsonl" | "csv" | "urls" | "edges", None) => Err("it needs a file, or '-' for standard output"),
         ("words", None) => Ok(RegisteredModule::Module(Box::new(WordCount::new(words::DEFAULT_TOP)))),
         ("words", Some(top)) => match top.parse() {
             Ok(top) if (1..=MAX_TOP_WORDS).contains(&top) => {
@@ -197,7 +203,7 @@ mod tests {
             ("exec=", "cannot use module 'exec': it needs a command"),
         ] {
             let expected = format!(
-                "{error}; modules are noop, pages=DIR, jsonl=FILE[,fields=NAME,...], csv=FILE[,fields=NAME,...], edges=FILE, \
+                "{error}; modules are noop, pages=DIR, jsonl=FILE[,fields=NAME,...], csv=FILE[,fields=NAME,...], urls=FILE, edges=FILE, \
                  words[=N], exec=COMMAND"
             );
             assert_eq!(parse(spec).unwrap_err(), expected);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Crawler;
+use super::{Crawler, retried_rows};
 use crate::backend::durable::{OpenOutputs, RecordedOutput, StateOutputs};
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::modules::Target;
@@ -21,7 +21,11 @@ impl Crawler {
             state.record_outputs(&outputs, OutputPosition::default(), &vec![0; outputs.len()])?;
             return Ok(pipeline);
         }
+        retried_rows::replace_files(state)?;
         let removed_failure = self.change_outputs(state)?;
+        if self.retry_failed {
+            retried_rows::remove(&self.outputs, state)?;
+        }
         let (written, lengths) = state.outputs_written()?.unwrap_or_default();
         let pipeline = self.open_outputs(Start::Resumed { committed: &lengths, written })?;
         state.replay(written, |sequence, page, writes| {
@@ -58,8 +62,7 @@ impl Crawler {
         // Their files must be new, and may be truncated once they are recorded.
         let start = self.fresh_start();
         drop(OutputFiles::open(&self.outputs[kept.len()..], start).map_err(Error::Output)?);
-        let (position, lengths) = state.outputs_written()?.unwrap_or_default();
-        let written = WrittenOutputs { state, outputs: &recorded, position, lengths };
+        let written = WrittenOutputs::of(state, &recorded)?;
         let mut new_lengths = written.complete(&kept)?;
         let completed = written.complete(&removed).and_then(|_| {
             removed.iter().try_for_each(|index| recorded[*index].finish()).map_err(Error::Output)
@@ -95,14 +98,28 @@ fn check_formats(added: &[RecordedOutput], recorded: &[RecordedOutput]) -> Resul
 }
 
 /// The outputs of a state, and how far they are written.
-struct WrittenOutputs<'s> {
+pub(super) struct WrittenOutputs<'s> {
     state: &'s StateOutputs<'s>,
     outputs: &'s [RecordedOutput],
     position: OutputPosition,
     lengths: Vec<u64>,
 }
 
-impl WrittenOutputs<'_> {
+impl<'s> WrittenOutputs<'s> {
+    /// The outputs that the state has recorded.
+    pub(super) fn of(
+        state: &'s StateOutputs,
+        outputs: &'s [RecordedOutput],
+    ) -> Result<WrittenOutputs<'s>, Error> {
+        let (position, lengths) = state.outputs_written()?.unwrap_or_default();
+        Ok(WrittenOutputs { state, outputs, position, lengths })
+    }
+
+    /// Writes what the state has recorded for all outputs, and returns their lengths.
+    pub(super) fn complete_all(&self) -> Result<Vec<u64>, Error> {
+        self.complete(&(0..self.outputs.len()).collect::<Vec<_>>())
+    }
+
     /// Writes what the state has recorded for some of the outputs, and returns their lengths.
     fn complete(&self, indexes: &[usize]) -> Result<Vec<u64>, Error> {
         if indexes.is_empty() {

@@ -90,6 +90,34 @@ pub fn outputs(directory: &Path, known_web: KnownWeb, web: &Web) {
         name.to_string_lossy().parse::<u64>().is_ok()
     });
     assert_eq!(numbered.count(), urls.len());
+    rows(directory, web);
+}
+
+/// Checks that every URL that was requested has a row, with the status of its last response, and that the rows are those that were
+/// counted.
+fn rows(directory: &Path, web: &Web) {
+    let lines = fs::read_to_string(directory.join("urls")).unwrap();
+    let mut rows = BTreeMap::new();
+    let mut outcomes = BTreeMap::<String, u64>::new();
+    for line in lines.lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        *outcomes.entry(row["outcome"].as_str().unwrap().to_owned()).or_default() += 1;
+        let url = row["url"].as_str().unwrap().to_owned();
+        assert!(row["queued"].is_string() && row["done"].is_string(), "{row}");
+        assert!(rows.insert(url, row).is_none(), "a URL occurs twice: {line}");
+    }
+    assert_eq!(serde_json::to_value(outcomes).unwrap(), report(directory)["outcomes"]);
+    let mut last = BTreeMap::new();
+    for hit in web.log().iter().filter(|hit| hit.path != "/robots.txt" && hit.status.is_some()) {
+        last.insert(format!("{}{}", web.url_of(&hit.host, ""), hit.path), hit.status);
+    }
+    for (url, status) in last {
+        let row = rows.get(&url).unwrap_or_else(|| panic!("{url} has no row"));
+        assert_eq!(row["status"].as_u64().map(|status| status as u16), status, "{row}");
+        let is_seed = url == web.url_of("h0.test", "/");
+        assert_eq!(row["found_on"].is_null(), is_seed, "{row}");
+        assert!(row["found_on"].as_str().is_none_or(|page| rows[page]["outcome"] == "page"), "{row}");
+    }
 }
 
 /// Checks that no host got a request too early, and few requests were repeated.

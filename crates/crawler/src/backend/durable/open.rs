@@ -11,10 +11,9 @@ use super::checkpoint::Checkpoint;
 use super::disk_storage::DiskStorage;
 use super::outputs::{OpenOutputs, StateOutputs};
 use super::records::{HostRow, PageRow};
-use super::retry::retry_failed;
 use super::scope_change::{ResumedScope, apply_scope};
 use super::seen_cache::CacheLimits;
-use super::{Batch, RecordedSettings, STATE_FILE, Tables, View, committer};
+use super::{Batch, RecordedSettings, STATE_FILE, Tables, View, committer, retry};
 use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::{Clock, Storage, unix_millis};
 use crate::backend::local::{BackendConfig, LocalBackend, SharedState, secret};
@@ -132,12 +131,13 @@ pub(super) fn open_with<T: OpenOutputs>(
     }
     let position = read_checkpoint(&view)?.output_position();
     drop(view);
-    let outputs = open_outputs(&StateOutputs { tables: &tables, position }).inspect_err(|_| {
+    let outputs = open_outputs(&StateOutputs { tables: &tables, key, position }).inspect_err(|_| {
         if is_new {
             remove_unused(directory);
         }
     })?;
-    let retried = if options.retry_failed { retry_failed(&tables, key)? } else { 0 };
+    let is_retrying = options.retry_failed || retry::is_begun(&tables.view()?)?;
+    let retried = if is_retrying { retry::retry_failed(&tables, key)? } else { 0 };
     apply_scope(&tables, scope, key, &outputs)?;
     let checkpoint = read_checkpoint(&tables.view()?)?;
     let prior = match is_new {

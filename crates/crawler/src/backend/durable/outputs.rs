@@ -1,17 +1,19 @@
 //! What a state stores about the outputs of its crawl: which there are, how far they are written, and what is to be
 //! written.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::records::writes_from_bytes;
-use super::{Batch, Tables, View};
+use super::{Batch, Tables, View, retry};
 use crate::backend::BackendError;
 use crate::error::{Error, StorageError};
 use crate::modules::output::finish::records_path;
 use crate::modules::output::{OutputPosition, OutputSpec, Target, Writes};
 use crate::modules::registry;
+use crate::similarity::HashKey;
 use crate::url_record::UrlRecord;
 
 /// Number of rows to read at a time.
@@ -83,6 +85,7 @@ impl RecordedOutput {
 /// The outputs of a state that is being opened.
 pub struct StateOutputs<'t> {
     pub(super) tables: &'t Tables,
+    pub(super) key: HashKey,
     /// The position of the outputs after everything that the crawl has for them.
     pub position: OutputPosition,
 }
@@ -141,6 +144,30 @@ impl StateOutputs<'_> {
         batch.meta.insert("outputs", serde_json::to_vec(outputs).unwrap_or_default());
         batch.set_outputs_written(written, lengths);
         Ok(self.tables.write(&batch)?)
+    }
+
+    /// The IDs of the URLs that failed for a reason that may pass.
+    pub fn failed_urls(&self) -> Result<HashSet<u64>, Error> {
+        Ok(retry::failed_urls(self.tables, self.key)?)
+    }
+
+    /// The ID of a URL.
+    pub fn url_id(&self, url: &str) -> u64 {
+        self.key.url_id(url)
+    }
+
+    /// Records that the outputs have everything and these lengths, and that failed URLs are to be queued again. Every process
+    /// that opens the state does so until it is done.
+    pub fn begin_retry(&self, lengths: &[u64]) -> Result<(), Error> {
+        let mut batch = Batch { number: 1, ..Batch::default() };
+        batch.set_outputs_written(self.position, lengths);
+        retry::set_begun(&mut batch, true);
+        Ok(self.tables.write(&batch)?)
+    }
+
+    /// Whether a process has recorded that failed URLs are to be queued again.
+    pub fn is_retrying(&self) -> Result<bool, Error> {
+        Ok(retry::is_begun(&self.tables.view()?)?)
     }
 
     /// Calls `apply` with what is to be written after a position: its number, its page if it is one, and the writes.

@@ -1,5 +1,7 @@
 //! Queues the URLs again that failed for a reason that may pass.
 
+use std::collections::HashSet;
+
 use super::super::BackendError;
 use super::open::read_checkpoint;
 use super::records::{CompletedRow, SeenRow, TaskRow};
@@ -17,7 +19,38 @@ pub(super) fn retry_failed(tables: &Tables, key: HashKey) -> Result<u64, Backend
     while let Some((next, count)) = retry_some(tables, key, first, ROWS_PER_COMMIT)? {
         (first, retried) = (next, retried + count);
     }
+    if is_begun(&tables.view()?)? {
+        let mut batch = Batch { number: 1, ..Batch::default() };
+        set_begun(&mut batch, false);
+        tables.write(&batch)?;
+    }
     Ok(retried)
+}
+
+/// Whether a process has recorded that failed URLs are to be queued again, and none has finished it.
+pub(super) fn is_begun(view: &View) -> Result<bool, BackendError> {
+    Ok(view.meta("retrying")?.is_some_and(|begun| begun == [1]))
+}
+
+pub(super) fn set_begun(batch: &mut Batch, is_begun: bool) {
+    batch.meta.insert("retrying", vec![u8::from(is_begun)]);
+}
+
+/// The IDs of the URLs that failed temporarily.
+pub(super) fn failed_urls(tables: &Tables, key: HashKey) -> Result<HashSet<u64>, BackendError> {
+    let (view, mut first, mut failed) = (tables.view()?, 0, HashSet::new());
+    loop {
+        let rows = view.completed_from(first, ROWS_PER_COMMIT)?;
+        let Some((last, _)) = rows.last() else { return Ok(failed) };
+        first = last.checked_add(1).ok_or_else(|| view.damaged())?;
+        for (_, row) in rows {
+            let row = CompletedRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
+            // A revisit has no row in the outputs.
+            if row.is_temporary && !row.is_revisit {
+                failed.insert(key.url_id(&row.url));
+            }
+        }
+    }
 }
 
 /// Does this for some completed URLs, from a task id on, in one commit. Returns the task id after them, and how many of them
