@@ -7,11 +7,14 @@ mod csv;
 pub mod edges;
 pub mod exec;
 mod fields;
+pub mod graphml;
 pub mod jsonl;
 pub mod noop;
 pub mod output;
 pub mod page_pipeline;
 pub mod pages;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod registry;
 #[allow(dead_code)]
 mod spec;

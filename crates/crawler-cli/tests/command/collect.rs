@@ -25,7 +25,7 @@ impl Crawled {
 
     fn worker(&self, worker: u16, crawl: &str, leases: &[(u64, u64)]) {
         let specs = [
-            OutputSpec { output: Box::new(Edges), target: Target::File(self.path("edges.csv")) },
+            OutputSpec { output: Box::<Edges>::default(), target: Target::File(self.path("edges.csv")) },
             OutputSpec { output: Box::new(Pages), target: Target::Directory(self.path("pages")) },
         ];
         let crawl = CrawlIdentity { name: crawl.into(), id: "1".into() };

@@ -1,51 +1,203 @@
-//! The link graph as CSV: a line `from,to` for each link of each page, duplicates included.
+//! The link graph as CSV: a line for each link of each page and, on request, for each redirect.
 
-use super::csv::push_field;
-use super::{Output, OutputWrite};
+use std::collections::HashSet;
+
+use super::spec::Spec;
+use super::{Output, OutputWrite, csv};
+use crate::html::parts::{LinkDetail, PageParts};
 use crate::page::Page;
+use crate::url_record::UrlRecord;
 
 /// Every link of every page, as CSV with one header line.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Edges;
+#[derive(Debug, Clone)]
+pub struct Edges {
+    columns: Vec<Column>,
+    /// Whether only the first of several links of a page to the same URL is written.
+    distinct: bool,
+    /// Whether redirects are written, too.
+    redirects: bool,
+    header: Vec<u8>,
+}
+
+/// A column of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    From,
+    To,
+    /// The text of the link.
+    Text,
+    /// Its `rel` attribute.
+    Rel,
+    /// The element that it comes from, or `redirect`.
+    Kind,
+}
+
+impl Column {
+    const ALL: [(Column, &'static str); 5] = [
+        (Column::From, "from"),
+        (Column::To, "to"),
+        (Column::Text, "text"),
+        (Column::Rel, "rel"),
+        (Column::Kind, "kind"),
+    ];
+
+    fn name(self) -> &'static str {
+        Column::ALL.iter().find(|(column, _)| *column == self).map_or("", |(_, name)| name)
+    }
+
+    /// Parses names that are separated by commas.
+    fn parse_list(names: &str) -> Result<Vec<Column>, String> {
+        let mut columns = Vec::new();
+        for name in names.split(',').map(str::trim) {
+            let Some((column, _)) = Column::ALL.iter().find(|(_, known)| *known == name) else {
+                let all = Column::ALL.map(|(_, name)| name).join(", ");
+                return Err(format!("there is no column '{name}'; columns are {all}"));
+            };
+            if columns.contains(column) {
+                return Err(format!("column '{name}' is given twice"));
+            }
+            columns.push(*column);
+        }
+        Ok(columns)
+    }
+}
+
+/// What the line of an edge is written from.
+struct Edge<'e> {
+    from: &'e str,
+    to: &'e str,
+    text: &'e str,
+    rel: &'e str,
+    kind: &'e str,
+}
+
+impl Default for Edges {
+    fn default() -> Edges {
+        Edges::new(vec![Column::From, Column::To], false, false)
+    }
+}
+
+impl Edges {
+    fn new(columns: Vec<Column>, distinct: bool, redirects: bool) -> Edges {
+        let mut header = Vec::new();
+        csv::push_line(&mut header, columns.iter().map(|column| column.name()));
+        Edges { columns, distinct, redirects, header }
+    }
+
+    /// Parses `PATH[,columns=NAME,…][,distinct][,redirects]`, and returns the path, too.
+    pub(super) fn parse(arguments: &str) -> Result<(Edges, &str), String> {
+        let Spec { path, options } =
+            Spec::split(arguments, |key| ["columns", "distinct", "redirects"].contains(&key));
+        let Edges { mut columns, mut distinct, mut redirects, .. } = Edges::default();
+        for (index, (option, value)) in options.iter().enumerate() {
+            if options[..index].iter().any(|(earlier, _)| earlier == option) {
+                return Err(format!("'{option}' is given twice"));
+            }
+            match (*option, value) {
+                ("columns", names) => columns = Column::parse_list(names.unwrap_or_default())?,
+                (_, Some(_)) => return Err(format!("'{option}' takes no value")),
+                ("distinct", None) => distinct = true,
+                _ => redirects = true,
+            }
+        }
+        Ok((Edges::new(columns, distinct, redirects), path))
+    }
+
+    fn push_line(&self, lines: &mut Vec<u8>, edge: &Edge) {
+        for (index, column) in self.columns.iter().enumerate() {
+            if index > 0 {
+                lines.push(b',');
+            }
+            match column {
+                Column::From => csv::push_field(lines, edge.from),
+                Column::To => csv::push_field(lines, edge.to),
+                Column::Text => csv::push_field(lines, &csv::safe_text(edge.text)),
+                Column::Rel => csv::push_field(lines, &csv::safe_text(edge.rel)),
+                Column::Kind => csv::push_field(lines, edge.kind),
+            }
+        }
+        lines.push(b'\n');
+    }
+}
 
 impl Output for Edges {
     fn name(&self) -> &str {
         "edges"
     }
 
+    fn format(&self) -> String {
+        let mut format = String::from("edges");
+        let names: Vec<&str> = self.columns.iter().map(|column| column.name()).collect();
+        if names != ["from", "to"] {
+            format += &format!(",columns={}", names.join(","));
+        }
+        for (is_set, option) in [(self.distinct, ",distinct"), (self.redirects, ",redirects")] {
+            format += if is_set { option } else { "" };
+        }
+        format
+    }
+
+    fn header(&self) -> &[u8] {
+        &self.header
+    }
+
+    fn wants(&self) -> PageParts {
+        let is_detail = |column: &Column| matches!(column, Column::Text | Column::Rel | Column::Kind);
+        PageParts { link_details: self.columns.iter().any(is_detail), ..PageParts::default() }
+    }
+
+    fn wants_urls(&self) -> bool {
+        self.redirects
+    }
+
     fn wants_found_on(&self) -> bool {
         false
     }
 
-    fn header(&self) -> &[u8] {
-        b"from,to\n"
-    }
-
     fn render(&self, page: &Page) -> OutputWrite {
-        let mut from = Vec::new();
-        push_field(&mut from, page.url.as_str());
+        let from = page.url.as_str();
         let size = page.links.iter().map(|to| from.len() + to.len() + 2).sum();
-        let mut lines = Vec::with_capacity(size);
-        for to in page.links.iter() {
-            lines.extend_from_slice(&from);
-            lines.push(b',');
-            push_field(&mut lines, to);
-            lines.push(b'\n');
+        let (mut lines, mut seen) = (Vec::with_capacity(size), HashSet::new());
+        for (index, to) in page.links.iter().enumerate() {
+            // Each page is in the output once, so no other page has an edge from this URL.
+            if self.distinct && !seen.insert(to) {
+                continue;
+            }
+            let edge = match page.link_details.get(index) {
+                Some(LinkDetail { kind, rel, text, .. }) => Edge { from, to, text, rel, kind: kind.name() },
+                None => Edge { from, to, text: "", rel: "", kind: "" },
+            };
+            self.push_line(&mut lines, &edge);
         }
         OutputWrite::Append(lines)
+    }
+
+    fn render_url(&self, record: &UrlRecord) -> Vec<u8> {
+        let mut line = Vec::new();
+        if let Some(to) = record.redirect_target().filter(|_| record.kind() == "page") {
+            self.push_line(&mut line, &Edge { from: record.url(), to, text: "", rel: "", kind: "redirect" });
+        }
+        line
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::html::LinkKind;
     use crate::modules::example;
 
-    fn written(url: &str, links: &[&str]) -> String {
-        let OutputWrite::Append(lines) = Edges.render(&example::page(url, b"", links)) else {
-            panic!("edges appends")
-        };
+    fn lines(edges: &Edges, page: &Page) -> String {
+        let OutputWrite::Append(lines) = edges.render(page) else { panic!("edges appends") };
         String::from_utf8(lines).unwrap()
+    }
+
+    fn written(url: &str, links: &[&str]) -> String {
+        lines(&Edges::default(), &example::page(url, b"", links))
+    }
+
+    fn parsed(arguments: &str) -> Edges {
+        Edges::parse(arguments).unwrap().0
     }
 
     #[test]
@@ -66,5 +218,57 @@ mod tests {
              \"http://a.test/?x=1,2\",\"a\r\nb\"\n\
              \"http://a.test/?x=1,2\",\n"
         );
+    }
+
+    #[test]
+    fn distinct_edges_are_the_first_links_to_each_url() {
+        let mut page =
+            example::page("http://a.test/", b"", &["http://b.test/", "http://a.test/", "http://b.test/"]);
+        let detail =
+            |kind, text: &str| LinkDetail { kind, rel: "next".into(), text: text.into(), fragment: None };
+        page.link_details = vec![
+            detail(LinkKind::Anchor, "one, \"two\""),
+            detail(LinkKind::NofollowArea, ""),
+            detail(LinkKind::Frame, "=1+1"),
+        ];
+        let all = parsed("x,columns=kind,text,to,rel");
+        assert_eq!(all.header(), b"kind,text,to,rel\n");
+        assert_eq!(
+            lines(&all, &page),
+            "a,\"one, \"\"two\"\"\",http://b.test/,next\narea,,http://a.test/,next\nframe,'=1+1,http://b.test/,next\n"
+        );
+        assert_eq!(
+            lines(&parsed("x,distinct,columns=to,kind"), &page),
+            "http://b.test/,a\nhttp://a.test/,area\n"
+        );
+        assert!(all.wants().link_details && !parsed("x,distinct").wants().link_details);
+        assert!(parsed("x,redirects").wants_urls() && !all.wants_urls());
+    }
+
+    #[test]
+    fn arguments_are_parsed_and_the_format_gives_the_same_output() {
+        for (arguments, path, format) in [
+            ("edges.csv", "edges.csv", "edges"),
+            ("a,b.csv,columns=from,to", "a,b.csv", "edges"),
+            (
+                "x,redirects,columns=to,from,text,distinct",
+                "x",
+                "edges,columns=to,from,text,distinct,redirects",
+            ),
+        ] {
+            let (edges, found) = Edges::parse(arguments).unwrap();
+            assert_eq!((found, edges.format().as_str()), (path, format));
+            let again = parsed(&edges.format().replacen("edges", "y", 1));
+            assert_eq!((again.format(), again.header()), (edges.format(), edges.header()));
+        }
+        for (arguments, error) in [
+            ("x,columns=from,where", "there is no column 'where'; columns are from, to, text, rel, kind"),
+            ("x,columns=", "there is no column ''; columns are from, to, text, rel, kind"),
+            ("x,columns=to,to", "column 'to' is given twice"),
+            ("x,distinct,distinct", "'distinct' is given twice"),
+            ("x,distinct=yes", "'distinct' takes no value"),
+        ] {
+            assert_eq!(Edges::parse(arguments).unwrap_err(), error);
+        }
     }
 }

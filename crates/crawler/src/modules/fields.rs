@@ -28,6 +28,7 @@ pub(super) enum FieldType {
     /// Names with values, in order; a name may repeat.
     Pairs,
     /// Names with durations in milliseconds.
+    #[allow(dead_code)]
     Durations,
 }
 
@@ -150,6 +151,19 @@ impl Fields {
     pub(super) fn with(mut self, names: &[&str]) -> Fields {
         self.0.extend(names.iter().filter_map(|name| FIELDS.iter().find(|field| field.name == *name)));
         self
+    }
+
+    /// The [format](super::Output::format) of an output with these fields. The default fields are not named.
+    pub(super) fn format(&self, output: &str) -> String {
+        match self.names() == Fields::default().names() {
+            true => output.to_owned(),
+            false => format!("{output},fields={}", self.names()),
+        }
+    }
+
+    /// The names, separated by commas.
+    pub(super) fn names(&self) -> String {
+        self.iter().map(|field| field.name).collect::<Vec<_>>().join(",")
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &'static Field> {

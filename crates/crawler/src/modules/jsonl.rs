@@ -27,6 +27,10 @@ impl Output for Jsonl {
         "jsonl"
     }
 
+    fn format(&self) -> String {
+        self.fields.format("jsonl")
+    }
+
     fn render(&self, page: &Page) -> OutputWrite {
         OutputWrite::Append(line(&Record { fields: &self.fields, page }))
     }

@@ -6,9 +6,12 @@ use std::path::Path;
 use super::edges::Edges;
 use super::exec::Exec;
 use super::fields::Fields;
+use super::graphml::GraphMl;
 use super::jsonl::Jsonl;
 use super::noop::Noop;
 use super::pages::Pages;
+#[cfg(feature = "parquet")]
+use super::parquet::ParquetTable;
 use super::spec::Spec;
 use super::stdout::StdoutOutput;
 use super::table::CsvTable;
@@ -17,7 +20,7 @@ use super::words::{self, WordCount};
 use super::{Module, Output, OutputSpec, Target};
 
 /// The syntax of each module and what it does.
-pub const MODULES: [(&str, &str); 8] = [
+pub const MODULES: &[(&str, &str)] = &[
     ("noop", "does nothing; the default"),
     ("pages=DIR", "page N as file N of a directory: its URL, its depth, its bytes"),
     ("jsonl=FILE[,fields=NAME,...]", "one JSON object per page, with these fields; '-' is standard output"),
@@ -26,7 +29,12 @@ pub const MODULES: [(&str, &str); 8] = [
         "urls=FILE",
         "every URL with its outcome: CSV if FILE ends with .csv, otherwise JSON lines; '-' is standard output",
     ),
-    ("edges=FILE", "the link graph as CSV, from,to; '-' is standard output"),
+    ("parquet=FILE[,fields=NAME,...]", "a Parquet table with the same fields, made when the crawl ends"),
+    (
+        "edges=FILE[,columns=NAME,...][,distinct][,redirects]",
+        "the link graph as CSV: from, to, text, rel, kind (default: from,to); '-' is standard output",
+    ),
+    ("graphml=FILE", "the link graph as GraphML, for Gephi and networkx, made when the crawl ends"),
     ("words[=N]", "the N most frequent words (20 by default), in the summary"),
     ("exec=COMMAND", "pages as JSON lines to the standard input of a program, run with sh"),
 ];
@@ -74,10 +82,20 @@ pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
     };
     let arguments = arguments.filter(|arguments| !arguments.is_empty());
     let module = match (name, arguments) {
-        ("jsonl" | "csv", Some(arguments)) => {
+        ("jsonl" | "csv" | "parquet", Some(arguments)) if (name, arguments) != ("parquet", "-") => {
             return page_table(name, arguments)
                 .map_err(|cause| format!("cannot use module '{name}': {cause}"));
         }
+        ("edges", Some(arguments)) => {
+            return Edges::parse(arguments)
+                .map(|(edges, path)| file_or_stdout(edges, path))
+                .map_err(|cause| format!("cannot use module '{name}': {cause}"));
+        }
+        ("graphml", Some(path)) if path != "-" => {
+            let (output, target) = (Box::<GraphMl>::default(), Target::File(path.into()));
+            Ok(RegisteredModule::Output(OutputSpec { output, target }))
+        }
+        ("parquet" | "graphml", _) => Err("it needs a file"),
         ("noop", None) => Ok(RegisteredModule::Module(Box::new(Noop))),
         ("noop", Some(_)) => Err("it takes no arguments"),
         ("pages", Some(path)) if path != "-" => {
@@ -85,7 +103,6 @@ pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
             Ok(RegisteredModule::Output(OutputSpec { output: Box::new(Pages), target }))
         }
         ("pages", _) => Err("it needs a directory"),
-        ("edges", Some(path)) => Ok(file_or_stdout(Edges, path)),
         ("urls", Some(path)) => Ok(file_or_stdout(Urls::for_file(Path::new(path)), path)),
         ("jsonl" | "csv" | "urls" | "edges", None) => Err("it needs a file, or '-' for standard output"),
         ("words", None) => Ok(RegisteredModule::Module(Box::new(WordCount::new(words::DEFAULT_TOP)))),
@@ -134,8 +151,23 @@ fn page_table(name: &str, arguments: &str) -> Result<RegisteredModule, String> {
     };
     Ok(match name {
         "csv" => file_or_stdout(CsvTable::new(fields), path),
+        "parquet" => parquet_table(fields, path)?,
         _ => file_or_stdout(Jsonl::new(fields), path),
     })
+}
+
+#[cfg(feature = "parquet")]
+fn parquet_table(fields: Fields, path: &str) -> Result<RegisteredModule, String> {
+    if path == "-" {
+        return Err("it needs a file".into());
+    }
+    let (output, target) = (Box::new(ParquetTable::new(fields)), Target::File(path.into()));
+    Ok(RegisteredModule::Output(OutputSpec { output, target }))
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet_table(_: Fields, _: &str) -> Result<RegisteredModule, String> {
+    Err("this program was built without it; build it with the feature 'parquet'".into())
 }
 
 fn file_or_stdout(output: impl Output + 'static, path: &str) -> RegisteredModule {
@@ -149,7 +181,7 @@ fn file_or_stdout(output: impl Output + 'static, path: &str) -> RegisteredModule
 }
 
 fn list() -> String {
-    MODULES.map(|(usage, _)| usage).join(", ")
+    MODULES.iter().map(|(usage, _)| *usage).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -162,7 +194,8 @@ mod tests {
             let spec = usage
                 .replace("[=N]", "=7")
                 .replace("COMMAND", "cat > 'a=b'")
-                .replace("[,fields=NAME,...]", "");
+                .replace("[,fields=NAME,...]", "")
+                .replace("[,columns=NAME,...][,distinct][,redirects]", "");
             let module = parse(&spec).unwrap();
             assert!(usage.starts_with(module.name()), "{module:?}");
         }
@@ -198,15 +231,13 @@ mod tests {
             ("jsonl=", "cannot use module 'jsonl': it needs a file, or '-' for standard output"),
             ("csv", "cannot use module 'csv': it needs a file, or '-' for standard output"),
             ("edges", "cannot use module 'edges': it needs a file, or '-' for standard output"),
+            ("parquet=-", "cannot use module 'parquet': it needs a file"),
+            ("graphml", "cannot use module 'graphml': it needs a file"),
             ("words=0", "cannot use module 'words': it takes a number of words from 1 to 1000"),
             ("words=many", "cannot use module 'words': it takes a number of words from 1 to 1000"),
             ("exec=", "cannot use module 'exec': it needs a command"),
         ] {
-            let expected = format!(
-                "{error}; modules are noop, pages=DIR, jsonl=FILE[,fields=NAME,...], csv=FILE[,fields=NAME,...], urls=FILE, edges=FILE, \
-                 words[=N], exec=COMMAND"
-            );
-            assert_eq!(parse(spec).unwrap_err(), expected);
+            assert_eq!(parse(spec).unwrap_err(), format!("{error}; modules are {}", list()));
         }
         let error = parse("csv=x,fields=url,colour").unwrap_err();
         assert!(

@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn pages_of_concurrent_threads_are_not_mixed_and_follow_one_header() {
         let (mut reader, writer) = io::pipe().unwrap();
-        let printed = StdoutOutput::to(Edges, writer);
+        let printed = StdoutOutput::to(Edges::default(), writer);
         let links = vec!["http://b.test/"; 1000];
         let read = std::thread::scope(|threads| {
             let read = threads.spawn(move || {
@@ -146,7 +146,7 @@ mod tests {
     fn closed_pipe_is_reported_once_and_dropped_pages_are_counted() {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
-        let printed = StdoutOutput::to(Edges, writer);
+        let printed = StdoutOutput::to(Edges::default(), writer);
         let page = example::page("http://a.test/", b"", &["http://b.test/"]);
         assert!(printed.wants_pages());
         assert!(printed.process_page(&page).unwrap_err().contains("its reader has closed it"));

@@ -26,6 +26,10 @@ impl Output for CsvTable {
         "csv"
     }
 
+    fn format(&self) -> String {
+        self.fields.format("csv")
+    }
+
     fn header(&self) -> &[u8] {
         &self.header
     }

@@ -196,6 +196,7 @@ fn group_name(group: OutcomeGroup) -> &'static str {
         OutcomeGroup::Skipped => "skipped",
         OutcomeGroup::Failed => "failed",
         OutcomeGroup::Sitemap => "sitemap",
+        OutcomeGroup::Requisite => "requisite",
         OutcomeGroup::NotReached => "not reached",
     }
 }

@@ -43,7 +43,7 @@ const READ_BUFFER: usize = 256 * 1024;
 /// Makes the target of an output from its records.
 pub trait Finisher: Send + Sync {
     /// Makes the target, or replaces it. Until it returns, an earlier target is unchanged, or complete with each of its files.
-    /// The same records always give the same target. Called again after a failure and after more records.
+    /// Called again after a failure and after more records.
     fn finish(&self, records: &Records, target: &Path) -> Result<(), StorageError>;
 }
 

@@ -13,7 +13,7 @@ const FILES: [&str; 2] = ["pages.jsonl", "edges.csv"];
 fn specs(directory: &Path) -> Vec<OutputSpec> {
     vec![
         OutputSpec { output: Box::new(Jsonl::default()), target: Target::File(directory.join(FILES[0])) },
-        OutputSpec { output: Box::new(Edges), target: Target::File(directory.join(FILES[1])) },
+        OutputSpec { output: Box::<Edges>::default(), target: Target::File(directory.join(FILES[1])) },
         OutputSpec { output: Box::new(Pages), target: Target::Directory(directory.join("pages")) },
     ]
 }

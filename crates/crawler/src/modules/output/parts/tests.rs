@@ -19,7 +19,7 @@ fn specs(directory: &Path) -> Vec<OutputSpec> {
             output: Box::new(Jsonl::default()),
             target: Target::File(directory.join("pages.jsonl")),
         },
-        OutputSpec { output: Box::new(Edges), target: Target::File(directory.join("edges.csv")) },
+        OutputSpec { output: Box::<Edges>::default(), target: Target::File(directory.join("edges.csv")) },
         OutputSpec { output: Box::new(Pages), target: Target::Directory(directory.join("pages")) },
     ]
 }
@@ -206,7 +206,7 @@ fn damaged_part_of_this_crawl_is_never_replaced() {
     let directory = tempfile::tempdir().unwrap();
     drop(open(directory.path(), 1).unwrap());
     let mut others = specs(directory.path());
-    others[0].output = Box::new(Edges);
+    others[0].output = Box::<Edges>::default();
     let error = Parts::open(&others, 1, &crawl("example"), true);
     let error = error.unwrap_err().to_string();
     assert!(error.contains("it belongs to module 'jsonl', and this is 'edges'"), "{error}");

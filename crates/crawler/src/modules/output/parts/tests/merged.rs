@@ -146,7 +146,8 @@ fn parts_of_different_crawls_or_outputs_are_rejected() {
 #[test]
 fn index_given_with_its_part_is_ignored() {
     let directory = tempfile::tempdir().unwrap();
-    let spec = OutputSpec { output: Box::new(Edges), target: Target::File(directory.path().join("edges")) };
+    let spec =
+        OutputSpec { output: Box::<Edges>::default(), target: Target::File(directory.path().join("edges")) };
     let mut parts = Parts::open(&[spec], 1, &crawl("example"), false).unwrap();
     parts.add(1, 1, &[(0, OutputWrite::Append(b"a,b\n".to_vec()))]).unwrap();
     let part = directory.path().join("edges.1");
