@@ -28,7 +28,7 @@ use crawler::internal::backend::WorkerId;
 pub use self::classic::ClassicJob;
 pub use self::collect::{CollectJob, CollectOutput};
 pub use self::config::ConfigArgs;
-pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, output_path};
+pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, ScopeKind, output_path};
 pub use self::distributed::{PurgeOptions, RedisArgs, RoleKind, RoleOptions, StatusOptions, WorkerOptions};
 pub use self::login::LoginArgs;
 pub use self::proxy::PROXY_VARIABLE;

@@ -36,6 +36,8 @@ pub struct Progress {
     current: RefCell<Current>,
     /// Its failure ends the crawl, and is printed then.
     seed: String,
+    /// What the crawl will do, until it is printed.
+    plan: RefCell<Option<String>>,
     out: RefCell<io::Stdout>,
 }
 
@@ -67,8 +69,14 @@ impl Progress {
             robots_waits,
             current,
             seed: without_credentials(seed).into(),
+            plan: RefCell::default(),
             out,
         }
+    }
+
+    /// Prints what the crawl will do when it starts.
+    pub fn announce(self, plan: String) -> Progress {
+        Progress { plan: RefCell::new(Some(plan)), ..self }
     }
 
     /// Shows the progress at regular intervals, also while no event occurs. Returns only if progress is not to be shown.
@@ -159,6 +167,9 @@ impl Observer for Progress {
     }
 
     fn on_fetch_start(&self, url: &str, _depth: Depth) {
+        if let Some(plan) = self.plan.take() {
+            self.print(&plan);
+        }
         url.clone_into(&mut self.current.borrow_mut().url);
     }
 

@@ -230,9 +230,16 @@ pub fn media_type(text: &str) -> Result<String, String> {
     }
 }
 
-/// A module: its name, and its arguments if it has any.
+/// A module: its name, and its arguments if it has any. `/dev/stdout` means `-`, so that what is redirected to a file is not
+/// overwritten from its start.
 pub fn module(text: &str) -> Result<String, String> {
-    registry::parse(text).map(|_| text.to_owned())
+    let spec = match text.split_once("=/dev/stdout") {
+        Some((name, rest)) if name != "exec" && (rest.is_empty() || rest.starts_with(',')) => {
+            format!("{name}=-{rest}")
+        }
+        _ => text.to_owned(),
+    };
+    registry::parse(&spec).map(|_| spec)
 }
 
 /// `HOST=ADDR`; the host can be `*.name` or `*`. The host is normalised as in URLs, because it is compared with theirs.

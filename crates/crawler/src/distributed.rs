@@ -83,6 +83,8 @@ struct MemberReport {
     last_failure: Option<String>,
     summaries: Vec<String>,
     #[serde(default)]
+    module_failure: Option<String>,
+    #[serde(default)]
     traffic: Traffic,
     /// The counters of the prioritizer's service, in the report of the frontier.
     #[serde(default)]
@@ -218,6 +220,7 @@ pub(super) fn end_name(end: CrawlEnd) -> &'static str {
         CrawlEnd::TimeLimit => "time",
         CrawlEnd::Stopped => "stopped",
         CrawlEnd::OutputFailed => "output",
+        CrawlEnd::ModuleFailed => "module",
         CrawlEnd::OutputClosed => "closed",
     }
 }
@@ -230,6 +233,7 @@ pub fn end_of(name: &str) -> CrawlEnd {
         "bytes" => CrawlEnd::LimitReached(Budget::Bytes),
         "time" => CrawlEnd::TimeLimit,
         "output" => CrawlEnd::OutputFailed,
+        "module" => CrawlEnd::ModuleFailed,
         "closed" => CrawlEnd::OutputClosed,
         _ => CrawlEnd::Stopped,
     }
@@ -250,8 +254,9 @@ impl StoredReport {
     pub(super) fn into_report(self, resumed: ResumeStatus) -> CrawlReport {
         let (mut counts, mut summaries, mut traffic) =
             (ModuleFailures::default(), Vec::new(), Traffic::default());
-        let mut snapshot = self.snapshot;
+        let (mut snapshot, mut module_failure) = (self.snapshot, None);
         for member in self.members {
+            module_failure = module_failure.or(member.module_failure);
             snapshot.prioritizer_service = member.prioritizer_service.or(snapshot.prioritizer_service);
             traffic.round_trips += member.traffic.round_trips;
             traffic.commands += member.traffic.commands;
@@ -271,6 +276,7 @@ impl StoredReport {
             module_failures: counts,
             module_summaries: summaries,
             output_failure,
+            module_failure,
             elapsed: Duration::from_millis(self.milliseconds),
             resumed,
             retried: 0,

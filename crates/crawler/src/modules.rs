@@ -86,6 +86,19 @@ pub trait Module: Send + Sync {
         PageParts::default()
     }
 
+    /// Why it can process no page any more, if it cannot. The crawl then stops, and the page that it was given last is not
+    /// completed: its URL stays pending.
+    #[doc(hidden)]
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
+    /// A message for the operator of the crawl. Called about once per second.
+    #[doc(hidden)]
+    fn notice(&self) -> Option<String> {
+        None
+    }
+
     /// Called when the crawl stops early: [`finish`](Module::finish) comes next, and should take seconds at most.
     #[doc(hidden)]
     fn shutdown_requested(&self) {}

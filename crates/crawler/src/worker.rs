@@ -123,6 +123,8 @@ struct FetchedLease {
     host: Arc<str>,
     /// `None` if the crawl stopped first. The URL stays outstanding then.
     completion: Option<Completion>,
+    /// The page, for the modules and outputs.
+    page: Option<Page>,
     permits: Permits,
     /// The lease, if only another worker can fetch its URL.
     transfer: Option<(Lease, WorkerId)>,
@@ -131,7 +133,8 @@ struct FetchedLease {
 impl FetchedLease {
     /// A lease for which no request was sent.
     fn without_request(host: Arc<str>, completion: Completion) -> FetchedLease {
-        FetchedLease { host, completion: Some(completion), permits: Permits::default(), transfer: None }
+        let permits = Permits::default();
+        FetchedLease { host, completion: Some(completion), page: None, permits, transfer: None }
     }
 }
 
@@ -187,13 +190,14 @@ impl<R: Backend> Worker<R> {
                     hosts.completed(&host);
                 }
                 Some(fetched) = fetches.join_next() => {
-                    let FetchedLease { host, completion, permits, transfer } = joined(fetched)?;
-                    if let Some((lease, to)) = transfer {
+                    let mut fetched: FetchedLease = joined(fetched)?;
+                    let host = Arc::clone(&fetched.host);
+                    if let Some((lease, to)) = fetched.transfer.take() {
                         hosts.put_back(&host, lease);
                         transfers.start_required(&mut hosts, Domain::from_throttle_key(&host), to);
                     } else {
                         hosts.fetched(&host);
-                        completions.spawn(Arc::clone(&self).complete(host, completion, permits));
+                        completions.spawn(Arc::clone(&self).complete(fetched));
                     }
                 }
                 results = transfers.next(), if transfers.is_active() => {
@@ -216,8 +220,7 @@ impl<R: Backend> Worker<R> {
             }
         }
         while let Some(fetched) = fetches.join_next().await {
-            let FetchedLease { host, completion, permits, .. } = joined(fetched)?;
-            completions.spawn(Arc::clone(&self).complete(host, completion, permits));
+            completions.spawn(Arc::clone(&self).complete(joined(fetched)?));
         }
         while let Some(completed) = completions.join_next().await {
             joined(completed)?;
@@ -231,7 +234,7 @@ impl<R: Backend> Worker<R> {
         (concurrency + concurrency / 4 + 1).saturating_sub(self.capacity.active() + waiting)
     }
 
-    /// Fetches a lease's URL and processes the response, up to but without the completion.
+    /// Fetches a lease's URL and processes the response, up to but without the modules and the completion.
     async fn process_lease(
         self: Arc<Self>,
         host: Arc<str>,
@@ -239,7 +242,8 @@ impl<R: Backend> Worker<R> {
         activity: LeaseActivity,
     ) -> Result<FetchedLease, BackendError> {
         let budget = LeaseBudget::new(&self, &lease, activity);
-        let (kind, mut completion, mut body_bytes) = (lease.kind(), Completion::new(&lease), None);
+        let (kind, mut completion) = (lease.kind(), Completion::new(&lease));
+        let (mut page, mut body_bytes) = (None, None);
         if let Some(cause) = &lease.unreachable {
             completion.outcome = Outcome::HostUnreachable { cause: cause.to_string() };
             return Ok(FetchedLease::without_request(host, completion));
@@ -271,7 +275,9 @@ impl<R: Backend> Worker<R> {
             }
             Ok((url, FetchResult::Page(download))) => {
                 body_bytes = self.reserve_body_bytes(download.body.len()).await;
-                self.process_page(url, &lease, download, &mut completion).await?
+                let (outcome, new_page) = self.process_page(url, &lease, download, &mut completion).await?;
+                page = new_page;
+                outcome
             }
         };
         if completion.outcome == Outcome::NotReached {
@@ -282,14 +288,15 @@ impl<R: Backend> Worker<R> {
         }
         if completion.outcome == Outcome::NotReached {
             let transfer = budget.other_worker().map(|other| (lease.clone(), other));
-            return Ok(FetchedLease { host, completion: None, permits: Permits::default(), transfer });
+            let permits = Permits::default();
+            return Ok(FetchedLease { host, completion: None, page: None, permits, transfer });
         }
         self.collect_robots_sitemaps(&lease, &mut completion);
         completion.bytes = budget.bytes_read();
         completion.host_delay = self.fetcher.throttle().host_delay(&host);
         completion.site_cooldown = self.fetcher.throttle().site_cooldown(&Domain::from_throttle_key(&host));
         let permits = Permits { _body_bytes: body_bytes, ..budget.into_permits() };
-        Ok(FetchedLease { host, completion: Some(completion), permits, transfer: None })
+        Ok(FetchedLease { host, completion: Some(completion), page, permits, transfer: None })
     }
 
     /// Whether links to the URL are followed now: it may have been admitted with other settings. Seeds are not checked.
@@ -314,14 +321,14 @@ impl<R: Backend> Worker<R> {
         Ok((url, result))
     }
 
-    /// Compares a downloaded page with the stored ones, collects its links and runs the modules on it.
+    /// Compares a downloaded page with the stored ones and collects its links. Returns it if the modules are to get it.
     async fn process_page(
         &self,
         url: Url,
         lease: &Lease,
         download: Download,
         completion: &mut Completion,
-    ) -> Result<Outcome, BackendError> {
+    ) -> Result<(Outcome, Option<Page>), BackendError> {
         let context = &*self.context;
         let (config, key) = (self.fetcher.config(), context.backend.hash_key());
         let mut wanted = context.pipeline.wants();
@@ -352,29 +359,19 @@ impl<R: Backend> Worker<R> {
             self.collect_accepted(&parsed, completion);
         }
         if let Some(dropped) = dropped {
-            return Ok(dropped);
+            return Ok((dropped, None));
         }
         if !is_saved {
-            return Ok(Outcome::NotSaved);
+            return Ok((Outcome::NotSaved, None));
         }
         self.collect_requisites(&parsed.page.url, &parsed.page.requisites, links_followed, completion);
-        if !lease.is_revisit {
-            let Some(page) = self.run_modules(parsed.page).await else { return Ok(Outcome::NotReached) };
-            completion.writes = context.pipeline.render(&page);
-            let record = UrlRecord::of(completion, Outcome::Page, Some(&page));
-            context.pipeline.add_url(&record, &mut completion.writes);
-        }
-        Ok(Outcome::Page)
+        Ok((Outcome::Page, (!lease.is_revisit).then_some(parsed.page)))
     }
 
-    /// Runs the modules on a page. Returns `None` if the crawl stops and a module does not finish in time; the URL stays
-    /// outstanding then.
+    /// Runs the modules on a page. Returns `None` if a module cannot process it, or the crawl stops and a module does not
+    /// finish in time; the URL stays outstanding then.
     async fn run_modules(&self, page: Page) -> Option<Page> {
-        self.call_modules(move |pipeline| {
-            pipeline.run_modules(&page);
-            page
-        })
-        .await
+        self.call_modules(move |pipeline| pipeline.run_modules(&page).then_some(page)).await.flatten()
     }
 
     /// Calls modules, on a thread for blocking calls if a module may block. Returns `None` if the crawl stops and the call does
@@ -406,16 +403,22 @@ impl<R: Backend> Worker<R> {
         }
     }
 
-    /// Completes a lease and writes what its URL adds to the outputs. Returns its host. The permits are released at the
-    /// end.
-    async fn complete(
-        self: Arc<Self>,
-        host: Arc<str>,
-        completion: Option<Completion>,
-        _permits: Permits,
-    ) -> Result<Arc<str>, BackendError> {
+    /// Passes the page of a lease to the modules and outputs, completes the lease, and writes what its URL adds to the outputs.
+    /// Returns its host. The permits are released at the end. The host's next fetch does not wait for this.
+    async fn complete(self: Arc<Self>, fetched: FetchedLease) -> Result<Arc<str>, BackendError> {
+        let FetchedLease { host, completion, page, permits: _permits, .. } = fetched;
         let Some(mut completion) = completion else { return Ok(host) };
         let WorkerContext { pipeline, backend, stop, .. } = &*self.context;
+        if let Some(page) = page {
+            // The URL stays outstanding, for when the module works.
+            let Some(page) = self.run_modules(page).await else {
+                stop.stop();
+                return Ok(host);
+            };
+            completion.writes = pipeline.render(&page);
+            let record = UrlRecord::of(&completion, Outcome::Page, Some(&page));
+            pipeline.add_url(&record, &mut completion.writes);
+        }
         let record = self.record(&mut completion);
         // The URL stays outstanding, for a worker that can write its page.
         if !pipeline.write_parts(&completion) {

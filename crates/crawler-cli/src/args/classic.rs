@@ -10,6 +10,7 @@ use url::Url;
 
 use super::crawl::complete_seed;
 use super::{FetchArgs, Verbosity};
+use crate::commands::crawl::plan;
 use crate::values;
 
 /// The arguments as parsed.
@@ -56,6 +57,8 @@ pub struct ClassicJob {
     pub seed: Url,
     /// Maximum requests in flight.
     pub concurrency: usize,
+    /// What the crawl will do, in one line.
+    pub plan: String,
     /// How much is printed.
     pub verbosity: Verbosity,
     /// The cookies of the crawl.
@@ -82,6 +85,7 @@ impl ClassicArgs {
         let config = self.fetch.config(std::slice::from_ref(&seed), self.concurrency, self.concurrency)?;
         let save_cookies = self.fetch.login.save_cookies().map(Path::to_owned);
         let cookies = config.requests.cookies.clone();
+        let plan = plan::classic(&seed, internal.as_ref(), &directory, max_depth);
         let crawl =
             ClassicCrawl::new(seed.as_str(), directory, max_depth).map_err(|error| error.to_string())?;
         let mut crawl = crawl.overwrite(self.overwrite).configure(|fetch| *fetch = config);
@@ -90,6 +94,6 @@ impl ClassicArgs {
         }
         let (concurrency, verbosity) = (self.concurrency, self.fetch.verbosity());
         let warning = self.fetch.warning();
-        Ok(ClassicJob { crawl, seed, concurrency, verbosity, warning, cookies, save_cookies })
+        Ok(ClassicJob { crawl, seed, concurrency, plan, verbosity, warning, cookies, save_cookies })
     }
 }

@@ -23,6 +23,7 @@ use super::proxy::PROXY_VARIABLE;
 use super::sources::SourceArgs;
 use super::{FetchArgs, Verbosity};
 use crate::commands::crawl::saved_options::SavedOptions;
+use crate::commands::crawl::summary_file::is_stdout;
 use crate::printable::print_error;
 use crate::seed_files::SeedFiles;
 use crate::values;
@@ -128,7 +129,7 @@ pub struct CrawlOptions {
         help_heading = "Output"
     )]
     pub progress: ProgressForm,
-    /// Also write the summary to this file, as JSON
+    /// Also write the summary to this file, as JSON; '-' is standard output
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub summary: Option<PathBuf>,
 
@@ -362,14 +363,22 @@ impl CrawlOptions {
         self.workers.map_or_else(cores, usize::from)
     }
 
-    /// Whether a module writes to standard output, so that nothing else may.
+    /// Whether a module or the JSON summary is written to standard output, so that nothing else may be.
     pub fn stdout_is_taken(&self) -> bool {
-        self.module.iter().any(|module| writes_to_stdout(module) || module.starts_with("exec="))
+        let is_summary = self.summary.as_deref().is_some_and(is_stdout);
+        is_summary || self.module.iter().any(|module| writes_to_stdout(module) || is_program(module))
     }
 
-    /// Whether pages, or only their outcomes, go to standard output and nowhere else.
+    /// Whether pages, or only their outcomes, go to standard output and nowhere else, or to a program, which may print them.
     pub fn writes_only_to_stdout(&self) -> bool {
-        self.module == ["noop"] || self.module.iter().all(|module| writes_to_stdout(module))
+        let writes = |module: &String| writes_to_stdout(module) || is_program(module);
+        self.module == ["noop"] || self.module.iter().all(writes)
+    }
+
+    /// Whether the crawl itself prints pages or outcomes to standard output.
+    pub fn prints_while_it_runs(&self) -> bool {
+        let is_verbose = self.fetch.verbosity() == Verbosity::Verbose && !self.stdout_is_taken();
+        is_verbose || self.module.iter().all(|module| writes_to_stdout(module))
     }
 
     /// The scope that decides which links are followed.
@@ -445,7 +454,7 @@ impl CrawlOptions {
             ("--ca-file", &mut self.fetch.ca_file),
             ("--state", &mut self.state),
         ] {
-            if let Some(path) = path {
+            if let Some(path) = path.as_mut().filter(|path| !is_stdout(path)) {
                 *path = absolute(option, path)?;
             }
         }
@@ -459,6 +468,14 @@ impl CrawlOptions {
         if let [first, second, ..] = printed[..] {
             return Err(format!(
                 "--module {first} and --module {second} both write to standard output; give one of them a file"
+            ));
+        }
+        if let (Some(summary), [module, ..]) = (&self.summary, &printed[..])
+            && is_stdout(summary)
+        {
+            return Err(format!(
+                "--summary {} and --module {module} both write to standard output; give one of them a file",
+                summary.display()
             ));
         }
         if let Some(summary) = &self.summary
@@ -489,6 +506,11 @@ pub fn output_path(module: &str) -> Option<PathBuf> {
         },
         _ => None,
     }
+}
+
+/// Whether a module sends pages to a program.
+fn is_program(module: &str) -> bool {
+    module.starts_with("exec=")
 }
 
 /// Whether a module writes pages to standard output.

@@ -37,18 +37,22 @@ pub async fn run(job: ClassicJob) -> u8 {
     if let Some(warning) = job.warning.filter(|_| job.verbosity != Verbosity::Quiet) {
         print_error(warning);
     }
-    let status = crawl(&job.seed, job.crawl, job.verbosity).await;
+    let status = crawl(&job.seed, job.crawl, job.verbosity, Some(job.plan)).await;
     cookie_file.map_or(status, |file| file.write(status))
 }
 
-/// Crawls, shows the progress, prints the summary, and returns the exit status.
-pub async fn crawl(seed: &Url, crawl: ClassicCrawl, verbosity: Verbosity) -> u8 {
+/// Crawls, after the plan of the crawl, shows the progress, prints the summary, and returns the exit status.
+pub async fn crawl(seed: &Url, crawl: ClassicCrawl, verbosity: Verbosity, plan: Option<String>) -> u8 {
     let _size_limit = signals::survive_the_file_size_limit();
     let (requests, robots_waits) = (RequestCounter::default(), RobotsWaits::default());
     let proxy_health = ProxyHealth::default();
     let crawl = crawl.request_counter(requests.clone()).robots_waits(robots_waits.clone());
     let crawl = crawl.proxy_health(proxy_health.clone());
-    let progress = Rc::new(Progress::new(verbosity, seed, requests, robots_waits));
+    let progress = Progress::new(verbosity, seed, requests, robots_waits);
+    let progress = Rc::new(match plan {
+        Some(plan) => progress.announce(plan),
+        None => progress,
+    });
     let stop = StopHandle::new();
     let signal_status = Rc::new(Cell::new(None));
     let tasks = tokio::task::LocalSet::new();

@@ -62,6 +62,7 @@ pub async fn run(job: CrawlJob) -> u8 {
     }
     let (stop, signal_status) = (StopHandle::new(), Cell::new(None));
     let reader = StdoutReader::new(&options, &stop);
+    reader.watch();
     shared.redis.connect_options.stop = stop.clone();
     let report = tokio::select! {
         report = control(job, &shared, &display, &stop, &reader) => report,

@@ -3,6 +3,7 @@
 pub mod display;
 pub mod json;
 pub mod outcome_log;
+pub mod plan;
 pub mod resume_hints;
 pub mod saved_options;
 pub mod stdout_reader;
@@ -15,9 +16,6 @@ use std::sync::Arc;
 
 use crawler::internal::backend::durable::StateReader;
 use crawler::internal::config::FetchConfig;
-use crawler::internal::modules::exec::GIVEN_UP;
-use crawler::internal::modules::registry;
-use crawler::internal::modules::stdout::STDOUT_CLOSED;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus, SILENT_PER_REQUEST};
 use crawler::internal::stop::StopHandle;
@@ -157,6 +155,7 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
     let _size_limit = signals::survive_the_file_size_limit();
     let stop = StopHandle::new();
     let reader = StdoutReader::new(&options, &stop);
+    reader.watch();
     let display = Arc::new(Display::new(&options));
     if let Some(warning) = options.fetch.warning() {
         display.print(warning);
@@ -244,8 +243,8 @@ pub fn conclude(
         print_error(&format!("cannot write all pages: {cause}{}", hint(&cause)));
         not_written = true;
     }
-    if let Some(summary) = report.module_summaries.iter().find(|summary| summary.ends_with(GIVEN_UP)) {
-        print_error(&format!("cannot process all pages: {summary}"));
+    if let Some(cause) = &report.module_failure {
+        print_error(&format!("cannot process all pages: {cause}"));
         not_written = true;
     }
     if let Some(file) = summary_file
@@ -261,7 +260,7 @@ pub fn conclude(
         for seed in outcome_log.take_redirected_seeds() {
             display.print(&seed);
         }
-    } else if !matches!(report.end, CrawlEnd::Stopped | CrawlEnd::OutputClosed) {
+    } else if !matches!(report.end, CrawlEnd::Stopped | CrawlEnd::OutputClosed | CrawlEnd::ModuleFailed) {
         print_error(&format!("no pages crawled{}", outcome_log.last_failure()));
     }
     match () {
@@ -307,12 +306,7 @@ fn print_summary(options: &CrawlOptions, summary: &str) -> bool {
 
 /// Why a page is missing in an output, if one is.
 fn output_error(report: &CrawlReport) -> Option<String> {
-    let failures = &report.module_failures.failures;
-    // These modules fail only if they print, and a closed pipe (`| head`) is no error.
-    let is_pipe_closed = report.module_summaries.iter().any(|summary| summary.contains(STDOUT_CLOSED));
-    let is_print_failed =
-        registry::PRINTING.iter().any(|name| failures.contains_key(*name)) && !is_pipe_closed;
-    let is_incomplete = is_print_failed || failures.contains_key("output");
+    let is_incomplete = report.module_failures.failures.contains_key("output");
     let last_failure = || report.module_failures.last_failure.clone().filter(|_| is_incomplete);
     report.output_failure.as_ref().map(|failure| format!("{failure:#}")).or_else(last_failure)
 }

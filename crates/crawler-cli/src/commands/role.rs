@@ -145,7 +145,9 @@ async fn run_role(
                 notice(&format!("{STDOUT_CLOSED}; leaving the crawl"));
                 return 0;
             }
-            Ok(Ok(RoleExit::CrawlEnded(CrawlEnd::OutputFailed))) if !role.stay => return EXIT_NOT_WRITTEN,
+            Ok(Ok(RoleExit::CrawlEnded(CrawlEnd::OutputFailed | CrawlEnd::ModuleFailed))) if !role.stay => {
+                return EXIT_NOT_WRITTEN;
+            }
             Ok(Ok(RoleExit::CrawlEnded(_))) if !role.stay => return 0,
             // It joins again as a new member, with the options that the crawl has then.
             Ok(Ok(_)) => tokio::time::sleep(POLL_INTERVAL).await,

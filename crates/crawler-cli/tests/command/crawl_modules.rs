@@ -42,29 +42,6 @@ fn exec_program_receives_every_page_and_owns_standard_output() {
     assert!(ended.stderr.contains("\nRequests "), "{}", ended.stderr);
 }
 
-#[test]
-fn module_failures_are_counted_and_the_crawl_continues() {
-    let web = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
-    let ended = Pipeline::of(web.url("/")).with("--module").with_one("exec=exit 9").run().expect(3);
-    assert!(ended.stderr.contains("module exec: 2 failures (last: exec: "), "{}", ended.stderr);
-    assert_eq!(web.hits(), 2);
-}
-
-#[test]
-fn program_that_cannot_be_run_is_given_up_at_once_and_the_exit_status_is_not_0() {
-    let web = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
-    let directory = tempfile::tempdir().unwrap();
-    let not_executable = directory.path().join("pages.jsonl");
-    fs::write(&not_executable, "").unwrap();
-    for (program, status) in [("nosuchcmd".into(), 127), (not_executable.display().to_string(), 126)] {
-        let ended =
-            Pipeline::of(web.url("/")).with("--module").with_one(format!("exec={program}")).run().expect(3);
-        let last = ended.stderr.lines().last().unwrap();
-        assert!(last.starts_with("crawler: cannot process all pages: program '"), "{last}");
-        assert!(last.ends_with(&format!("could not be sent; exit status: {status}; given up")), "{last}");
-    }
-}
-
 /// Closes standard output after the first page, and returns the exit status and what was printed to standard error.
 fn close_after_first_page(crawl: Pipeline) -> (Option<i32>, String) {
     let mut child = crawl.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

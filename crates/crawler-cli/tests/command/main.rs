@@ -34,6 +34,7 @@ mod output;
 mod page_size;
 mod pipeline;
 mod politeness;
+mod programs;
 mod proxies;
 mod redirects;
 mod requests;

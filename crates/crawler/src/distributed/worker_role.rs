@@ -174,6 +174,7 @@ impl Crawler {
             failures,
             last_failure,
             summaries,
+            module_failure: pipeline.module_failure().map(|cause| format!("{role}: {cause}")),
             ..MemberReport::with_traffic(&membership.control)
         };
         // Do not write to a crawl that was purged.
@@ -233,14 +234,17 @@ impl Crawler {
                 // The worker failed or panicked. Joining its task passes that on.
                 return Ok(RoleExit::Stopped);
             }
-            if is_finished && pipeline.output_failure().is_some() {
-                // The output would fail again, so the crawl ends. Nothing is lost: it can be resumed.
-                membership.control.set_ended(state.run, end_name(CrawlEnd::OutputFailed)).await?;
+            if is_finished
+                && let Some(end @ (CrawlEnd::OutputFailed | CrawlEnd::ModuleFailed)) = pipeline.end()
+            {
+                // The output or module would fail again, so the crawl ends. Nothing is lost: it can be resumed.
+                membership.control.set_ended(state.run, end_name(end)).await?;
             }
+            pipeline.notices().for_each(|notice| (shared.notice)(&notice));
             tokio::select! {
                 biased;
                 () = self.stop.stop_requested() => return Ok(RoleExit::Stopped),
-                () = pipeline.no_longer_wanted() => return Ok(RoleExit::OutputClosed),
+                CrawlEnd::OutputClosed = pipeline.ended() => return Ok(RoleExit::OutputClosed),
                 // A worker that finishes by itself has exhausted a budget. The frontier will notice and end
                 // the crawl.
                 _ = is_done.wait_for(|is_done| *is_done), if !is_finished => {}

@@ -5,19 +5,19 @@
 //!
 //! No page is lost if the program or the crawl crashes:
 //!
-//! - A page counts as processed when it is in the pipe: the program can read it from there even after the crawl was
-//!   killed.
 //! - A line is written only after the program has read the line before it. So at most two pages are unfinished when the
 //!   program exits, however much it reads at a time: one being processed and one in the pipe. They are sent again to a
 //!   new program. A program that exits with status 0 has finished what it read; only unread lines are sent again.
+//! - A page counts as processed when the program has read the next one, has exited with status 0, or runs on for a moment
+//!   ([`PAGE_GRACE`]) after it has read the page. Until then the URL of the page stays pending.
 //! - A program that exits is restarted after a delay that doubles, until it has exited more than [`MAX_RESTARTS`]
-//!   times in a row without finishing a page. Then it is given up, and each further page is an error. A program that
-//!   cannot be run is given up at once.
+//!   times in a row without finishing a page. Then it is given up, and the crawl stops. A program that cannot be run is
+//!   given up at once.
 //!
 //! A program that reads ahead while it holds unfinished pages is responsible for those itself.
 //!
-//! A slow program slows the crawl down. A program that reads nothing for [`STALL_TIMEOUT`] does not stop the crawl: its
-//! pages are errors at once, until it reads again.
+//! A slow program slows the crawl down, and the crawl waits for a program that reads nothing. After [`STALL_TIMEOUT`] it
+//! says so.
 
 mod child_process;
 mod feeder;
@@ -38,7 +38,7 @@ pub const GIVEN_UP: &str = "given up";
 /// How often in a row a program is restarted although it finished no page.
 pub const MAX_RESTARTS: u32 = 5;
 
-/// How long a program may read nothing before pages no longer wait for it. Long enough for slow work on a page.
+/// How long a program may read nothing before the crawl says that it waits for it. Long enough for slow work on a page.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a program may run after the last page before it is killed.
@@ -50,23 +50,23 @@ pub const SHUTDOWN_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The delay before the first restart. It doubles with each further restart in a row.
 const FIRST_RESTART_DELAY: Duration = Duration::from_millis(100);
 
-/// How long the crawl waits for the program to fail on the last page, so that the page can be sent again. After that
-/// the input is closed, and a failure on the page cannot be distinguished from a failure at the end.
-const LAST_PAGE_GRACE: Duration = Duration::from_millis(250);
+/// How long a program that has read a page must run on, once or twice, for the page to count as processed if no other page
+/// follows. Long enough to crash on the page; no longer, because the links of the page wait for it.
+pub const PAGE_GRACE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone, Copy)]
 struct Timeouts {
     stall: Duration,
     exit: Duration,
     first_restart_delay: Duration,
-    last_page_grace: Duration,
+    page_grace: Duration,
 }
 
 const TIMEOUTS: Timeouts = Timeouts {
     stall: STALL_TIMEOUT,
     exit: EXIT_TIMEOUT,
     first_restart_delay: FIRST_RESTART_DELAY,
-    last_page_grace: LAST_PAGE_GRACE,
+    page_grace: PAGE_GRACE,
 };
 
 /// Runs a program that gets each page.
@@ -114,8 +114,22 @@ impl Module for Exec {
         self.start()?;
         let line = jsonl::line_with_content(page);
         self.queue
-            .send(line, self.timeouts.stall)
+            .send(page.url.as_str(), line)
             .map_err(|cause| format!("cannot send {} to program '{}': it {cause}", page.url, self.command))
+    }
+
+    fn wants_pages(&self) -> bool {
+        !self.queue.is_output_closed()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.queue.failure().map(|cause| self.describe(cause))
+    }
+
+    fn notice(&self) -> Option<String> {
+        let time = self.queue.stall(self.timeouts.stall)?;
+        let seconds = time.as_secs();
+        Some(self.describe(format!("has read nothing for {seconds} s; the crawl waits for it")))
     }
 
     fn shutdown_requested(&self) {

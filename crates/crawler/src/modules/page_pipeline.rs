@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::BitOr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 use url::Url;
@@ -20,6 +21,7 @@ use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::panics::catch_panic;
+use crate::pipeline::CrawlEnd;
 use crate::task_kind::shown_url;
 use crate::url_record::UrlRecord;
 
@@ -38,8 +40,12 @@ pub struct PagePipeline {
     /// Held during a flush, which may wait for the disk. Threads that write pages do not take it.
     flush_lock: Mutex<()>,
     counts: Mutex<ModuleFailures>,
-    /// Notified when no module and no output wants more pages.
-    unwanted: Notify,
+    /// Why a module can process no page any more: the first one.
+    module_failure: OnceLock<String>,
+    /// No module and no output wants more pages.
+    is_unwanted: AtomicBool,
+    /// Notified when one of these two changes.
+    ended: Notify,
     /// The outcomes of seeds, and of the URLs that they redirect to.
     seeds: Mutex<HashMap<String, Outcome>>,
     on_outcome: OutcomeCallback,
@@ -96,13 +102,23 @@ impl PagePipeline {
         files: OrderedOutputs,
         on_outcome: OutcomeCallback,
     ) -> PagePipeline {
-        let (files, flush_lock, counts) = (Mutex::new(files), Mutex::default(), Mutex::default());
-        let (unwanted, seeds) = (Notify::new(), Mutex::default());
         let wanted = modules.iter().map(|module| module.wants());
         let wanted = wanted.chain(outputs.iter().map(|spec| spec.output.wants()));
         let mut wanted = wanted.fold(PageParts::default(), PageParts::bitor);
         wanted.requisites |= outputs.iter().any(|spec| spec.output.keeps_requisites());
-        PagePipeline { modules, outputs, wanted, files, flush_lock, counts, unwanted, seeds, on_outcome }
+        PagePipeline {
+            modules,
+            outputs,
+            wanted,
+            files: Mutex::new(files),
+            flush_lock: Mutex::default(),
+            counts: Mutex::default(),
+            module_failure: OnceLock::new(),
+            is_unwanted: AtomicBool::new(false),
+            ended: Notify::new(),
+            seeds: Mutex::default(),
+            on_outcome,
+        }
     }
 
     /// The parts of pages that the modules and outputs use.
@@ -131,18 +147,48 @@ impl PagePipeline {
         self.modules.iter().any(|module| module.is_blocking())
     }
 
-    /// Runs every module on a page. A panic counts as a failure, like an error.
-    pub fn run_modules(&self, page: &Page) {
+    /// Runs every module on a page. A panic counts as a failure of the module, like an error. Returns false if the page is not
+    /// processed: a module can process no page any more, or nothing wants pages.
+    pub fn run_modules(&self, page: &Page) -> bool {
+        let mut errors = Vec::new();
         for module in &self.modules {
-            self.call(&**module, |module| module.process_page(page));
+            let processed = catch_panic(|| module.process_page(page)).flatten();
+            if let Some(cause) = module.failure() {
+                self.module_failed(cause);
+                return false;
+            }
+            errors.extend(processed.err().map(|error| (module.name(), error)));
         }
-        self.stop_if_unwanted();
+        if self.stop_if_unwanted() {
+            return false;
+        }
+        errors.into_iter().for_each(|(name, error)| self.count_failure(name, error));
+        true
     }
 
-    fn stop_if_unwanted(&self) {
+    /// Stops the crawl if no module and no output wants more pages. Returns whether it does.
+    fn stop_if_unwanted(&self) -> bool {
         let are_closed = !self.modules.is_empty() && self.modules.iter().all(|module| !module.wants_pages());
-        if are_closed && self.outputs.is_empty() {
-            self.unwanted.notify_one();
+        let is_unwanted = are_closed && self.outputs.is_empty();
+        if is_unwanted {
+            self.is_unwanted.store(true, Ordering::Relaxed);
+            self.ended.notify_one();
+        }
+        is_unwanted
+    }
+
+    fn module_failed(&self, cause: String) {
+        self.module_failure.get_or_init(|| cause);
+        self.ended.notify_one();
+    }
+
+    /// Waits until the modules and outputs are a reason to stop the crawl.
+    pub async fn ended(&self) -> CrawlEnd {
+        loop {
+            if let Some(end) = self.end() {
+                return end;
+            }
+            self.ended.notified().await;
         }
     }
 
@@ -151,7 +197,7 @@ impl PagePipeline {
         self.modules.iter().any(|module| module.wants_urls())
     }
 
-    /// Runs the modules that want URLs on a completed one. A panic counts as a failure, like an error.
+    /// Runs the modules that want URLs on a completed one. A panic counts as a failure of the module, like an error.
     pub fn process_url(&self, record: &UrlRecord) {
         for module in self.modules.iter().filter(|module| module.wants_urls()) {
             self.call(&**module, |module| module.process_url(record));
@@ -159,9 +205,23 @@ impl PagePipeline {
         self.stop_if_unwanted();
     }
 
-    /// Waits until no module and no output wants more pages.
-    pub async fn no_longer_wanted(&self) {
-        self.unwanted.notified().await;
+    /// Why the modules and outputs stop the crawl, if they do.
+    pub fn end(&self) -> Option<CrawlEnd> {
+        match () {
+            () if self.output_failure().is_some() => Some(CrawlEnd::OutputFailed),
+            () if self.module_failure().is_some() => Some(CrawlEnd::ModuleFailed),
+            () => self.is_unwanted.load(Ordering::Relaxed).then_some(CrawlEnd::OutputClosed),
+        }
+    }
+
+    /// Why a module can process no page any more.
+    pub fn module_failure(&self) -> Option<String> {
+        self.module_failure.get().cloned()
+    }
+
+    /// What the modules have to say to the operator of the crawl. To be called about once per second.
+    pub fn notices(&self) -> impl Iterator<Item = String> {
+        self.modules.iter().filter_map(|module| module.notice())
     }
 
     /// Renders a page for every output. If an output panics, the page is missing from it, and the outputs fail.
@@ -278,10 +338,13 @@ impl PagePipeline {
         seeds.filter_map(|seed| after_redirects(&seed).map(|outcome| (seed, outcome))).collect()
     }
 
-    /// Calls a module, and counts an error or a panic as a failure.
+    /// Calls a module, and counts an error or a panic as a failure, unless the module can process no page any more.
     fn call(&self, module: &dyn Module, run: impl FnOnce(&dyn Module) -> Result<(), String>) {
-        if let Err(error) = catch_panic(|| run(module)).flatten() {
-            self.count_failure(module.name(), error);
+        let called = catch_panic(|| run(module)).flatten();
+        match (module.failure(), called) {
+            (Some(cause), _) => self.module_failed(cause),
+            (None, Err(error)) => self.count_failure(module.name(), error),
+            (None, Ok(())) => {}
         }
     }
 

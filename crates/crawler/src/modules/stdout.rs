@@ -3,6 +3,8 @@
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Mutex, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use super::{Module, Output, OutputWrite};
 use crate::html::parts::PageParts;
 use crate::page::Page;
@@ -10,6 +12,24 @@ use crate::url_record::UrlRecord;
 
 /// The cause in the summary of an output whose reader has closed standard output.
 pub const STDOUT_CLOSED: &str = "the reader closed standard output";
+
+/// Whether the reader of standard output has closed it.
+pub fn is_stdout_closed() -> bool {
+    poll_stdout(Some(&Timespec::default()))
+}
+
+/// Waits until the reader of standard output closes it, possibly forever. A file or a terminal has no reader that does.
+pub fn wait_until_stdout_closed() {
+    while !poll_stdout(None) {}
+}
+
+fn poll_stdout(timeout: Option<&Timespec>) -> bool {
+    let stdout = io::stdout();
+    let mut stream = [PollFd::new(&stdout, PollFlags::empty())];
+    // An interrupted wait finds nothing.
+    let _ = poll(&mut stream, timeout);
+    stream[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+}
 
 /// A module that prints the pages of an output. Pages of concurrent threads are not mixed.
 pub struct StdoutOutput<O, W = io::Stdout> {
@@ -23,6 +43,8 @@ struct StdoutState<W> {
     started: bool,
     /// How many pages were not printed because the reader has closed standard output.
     dropped: u64,
+    /// Why a page could not be printed otherwise. None is printed after it.
+    failure: Option<String>,
 }
 
 impl<O: Output> StdoutOutput<O> {
@@ -34,7 +56,10 @@ impl<O: Output> StdoutOutput<O> {
 
 impl<O: Output, W: Write + Send> StdoutOutput<O, W> {
     fn to(output: O, writer: W) -> StdoutOutput<O, W> {
-        StdoutOutput { output, stream: Mutex::new(StdoutState { writer, started: false, dropped: 0 }) }
+        StdoutOutput {
+            output,
+            stream: Mutex::new(StdoutState { writer, started: false, dropped: 0, failure: None }),
+        }
     }
 }
 
@@ -62,6 +87,10 @@ impl<O: Output, W: Write + Send> Module for StdoutOutput<O, W> {
 
     fn process_url(&self, record: &UrlRecord) -> Result<(), String> {
         self.print(&self.output.render_url(record))
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner).failure.clone()
     }
 
     fn wants_pages(&self) -> bool {
@@ -92,7 +121,11 @@ impl<O: Output, W: Write + Send> StdoutOutput<O, W> {
                     .into(),
             );
         }
-        printed.map_err(|error| format!("cannot write to standard output: {error}"))
+        printed.map_err(|error| {
+            let cause = format!("cannot write to standard output: {error}");
+            stream.failure = Some(cause.clone());
+            cause
+        })
     }
 }
 

@@ -59,6 +59,7 @@ impl<R: Backend> LocalRun<'_, R> {
         if !matches!(end, Ok(CrawlEnd::Finished | CrawlEnd::LimitReached(_))) {
             self.pages.shutdown_requested();
         }
+        let early_end = self.pages.end();
         let (module_failures, module_summaries) = self.pages.finish();
         let written = block_on(self.write_outputs())?;
         // An error of the backend explains the errors that followed from it.
@@ -68,8 +69,11 @@ impl<R: Backend> LocalRun<'_, R> {
         self.write_unreached()?;
         self.pages.finish_outputs(self.state.is_some());
         let seeds = self.pages.seed_outcomes(&crawler.seeds, resumed == ResumeStatus::New);
-        let output_failure = self.pages.output_failure();
-        let end = if output_failure.is_some() { CrawlEnd::OutputFailed } else { end };
+        let (output_failure, module_failure) = (self.pages.output_failure(), self.pages.module_failure());
+        let end = match early_end {
+            _ if output_failure.is_some() => CrawlEnd::OutputFailed,
+            early_end => early_end.unwrap_or(end),
+        };
         let elapsed = match resumed {
             ResumeStatus::AlreadyFinished => self.elapsed,
             _ => self.elapsed + started.elapsed(),
@@ -81,6 +85,7 @@ impl<R: Backend> LocalRun<'_, R> {
             module_failures,
             module_summaries,
             output_failure,
+            module_failure,
             elapsed,
             resumed,
             retried: self.retried,
@@ -179,7 +184,7 @@ impl<R: Backend> LocalRun<'_, R> {
             finished = frontier::run(backend, &*crawler.prioritizer, &crawler.stop) => finished?,
             () = time_up => return Ok(CrawlEnd::TimeLimit),
             end = self.watch(crawler, network) => return end,
-            () = self.pages.no_longer_wanted() => return Ok(CrawlEnd::OutputClosed),
+            end = self.pages.ended() => return Ok(end),
         };
         match backend.exhausted_budget().await? {
             _ if is_finished => Ok(CrawlEnd::Finished),
@@ -194,11 +199,12 @@ impl<R: Backend> LocalRun<'_, R> {
             tokio::time::sleep(POLL_INTERVAL).await;
             let network_down = network.down_for().map(|time| time.as_secs());
             (crawler.on_progress)(&Snapshot { network_down, ..self.snapshot(crawler).await? });
+            self.pages.notices().for_each(|notice| (crawler.on_notice)(&notice));
             if interval.is_multiple_of(SYNC_INTERVALS) {
                 self.write_outputs().await?;
             }
-            if self.pages.output_failure().is_some() {
-                return Ok(CrawlEnd::OutputFailed);
+            if let Some(end) = self.pages.end() {
+                return Ok(end);
             }
         }
         Ok(CrawlEnd::Stopped)

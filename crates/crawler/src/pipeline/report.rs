@@ -32,6 +32,9 @@ pub struct CrawlReport {
     pub module_summaries: Vec<String>,
     /// Why the outputs are incomplete, if they are.
     pub output_failure: Option<StorageError>,
+    /// Why a module could process no more pages. The pages that it did not process are pending, except those that it was
+    /// processing when the crawl ended.
+    pub module_failure: Option<String>,
     /// How many failed URLs a resumed crawl has queued again.
     #[doc(hidden)]
     pub retried: u64,
@@ -75,6 +78,8 @@ pub enum CrawlEnd {
     Stopped,
     /// An output could not be written. A durable crawl can be resumed, and then writes what is missing.
     OutputFailed,
+    /// A module can process no more pages. A durable crawl can be resumed, and then processes those that are missing.
+    ModuleFailed,
     /// No module and no output wants more pages: the reader of standard output has closed it.
     OutputClosed,
 }
@@ -87,6 +92,7 @@ impl fmt::Display for CrawlEnd {
             CrawlEnd::TimeLimit => f.write_str("the time limit is reached"),
             CrawlEnd::Stopped => f.write_str("the crawl was stopped"),
             CrawlEnd::OutputFailed => f.write_str("an output could not be written"),
+            CrawlEnd::ModuleFailed => f.write_str("a module could not process all pages"),
             CrawlEnd::OutputClosed => f.write_str("the reader closed standard output"),
         }
     }

@@ -13,7 +13,7 @@ use crawler::internal::pipeline::CrawlReport;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::json::ProgressJson;
-use super::resume_hints;
+use super::{plan, resume_hints};
 use crate::args::{CrawlOptions, ProgressForm, Verbosity};
 use crate::format::{counted, elapsed, number};
 use crate::printable::printable;
@@ -36,6 +36,8 @@ pub struct Display {
     started: Instant,
     robots_waits: RobotsWaits,
     proxy_health: ProxyHealth,
+    /// What the crawl will do.
+    plan: Vec<String>,
     history: Mutex<History>,
 }
 
@@ -69,7 +71,8 @@ impl Display {
         let started = Instant::now();
         let history = Mutex::new(History { pages: VecDeque::new(), last_plain_line: started });
         let (is_quiet, robots_waits) = (verbosity == Verbosity::Quiet, RobotsWaits::default());
-        Display { form, is_quiet, started, robots_waits, proxy_health: ProxyHealth::default(), history }
+        let (proxy_health, plan) = (ProxyHealth::default(), plan::lines(options));
+        Display { form, is_quiet, started, robots_waits, proxy_health, plan, history }
     }
 
     /// The sites whose URLs wait for a robots.txt, to be shown.
@@ -96,6 +99,10 @@ impl Display {
         let now = Instant::now();
         if history.pages.is_empty() {
             history.pages.push_back((now, snapshot.pages));
+            // A crawl that has finished has nothing to do.
+            if snapshot.admitted == 0 || snapshot.outstanding() > 0 {
+                self.plan.iter().for_each(|line| self.print(line));
+            }
             if let Some(message) = resume_hints::resuming(snapshot) {
                 self.print(&message);
             }

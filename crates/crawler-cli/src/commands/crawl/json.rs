@@ -149,6 +149,7 @@ impl StateJson {
             CrawlEnd::TimeLimit => "max-time",
             CrawlEnd::Stopped => "request",
             CrawlEnd::OutputFailed => "output-failure",
+            CrawlEnd::ModuleFailed => "module-failure",
             CrawlEnd::OutputClosed => "output-closed",
             _ => "other",
         };

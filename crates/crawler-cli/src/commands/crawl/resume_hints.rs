@@ -99,6 +99,10 @@ fn hint(
         CrawlEnd::OutputFailed => {
             Some(format!("no page is lost; make the output writable, then resume: {}", command(None)))
         }
+        CrawlEnd::ModuleFailed => Some(format!(
+            "the pages that were not processed are pending; when the module works, resume: {}",
+            command(None)
+        )),
         CrawlEnd::LimitReached(Budget::Pages) => raise("--max-pages", number(options.max_pages)),
         CrawlEnd::LimitReached(Budget::Bytes) => raise("--max-bytes", bytes(options.max_bytes)),
         CrawlEnd::TimeLimit => raise("--max-time", limit(options.max_time.unwrap_or_default())),

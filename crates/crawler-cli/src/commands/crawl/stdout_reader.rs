@@ -3,7 +3,9 @@
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
+use crawler::internal::modules::stdout::wait_until_stdout_closed;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport};
 use crawler::internal::stop::StopHandle;
 
@@ -14,6 +16,8 @@ use crate::args::CrawlOptions;
 pub struct StdoutReader {
     /// Stops the crawl, unless its pages go elsewhere too.
     stop: Option<StopHandle>,
+    /// Whether pages or outcomes are printed, by this process and not only by programs that it runs.
+    is_read: bool,
     is_closed: Arc<AtomicBool>,
 }
 
@@ -22,13 +26,28 @@ impl StdoutReader {
     pub fn new(options: &CrawlOptions, stop: &StopHandle) -> StdoutReader {
         StdoutReader {
             stop: options.writes_only_to_stdout().then(|| stop.clone()),
-            ..StdoutReader::default()
+            is_read: options.prints_while_it_runs(),
+            is_closed: Arc::default(),
         }
     }
 
     /// A reader that stops nothing.
     pub fn ignored() -> StdoutReader {
         StdoutReader::default()
+    }
+
+    /// Stops the crawl as soon as the reader is gone, also if nothing is printed any more.
+    pub fn watch(&self) {
+        if let (Some(stop), true) = (self.stop.clone(), self.is_read) {
+            let is_closed = Arc::clone(&self.is_closed);
+            // The thread ends with the process. Without it, the next write stops the crawl.
+            let watch = thread::Builder::new().name("standard output".into()).spawn(move || {
+                wait_until_stdout_closed();
+                is_closed.store(true, Ordering::Relaxed);
+                stop.stop();
+            });
+            drop(watch);
+        }
     }
 
     /// Stops the crawl if this result of a write says that the reader is gone. Other errors are ignored.

@@ -63,6 +63,7 @@ pub fn stop_reason(options: &CrawlOptions, end: CrawlEnd) -> Option<String> {
         CrawlEnd::TimeLimit => format!("{} (--max-time)", limit(options.max_time.unwrap_or_default())),
         CrawlEnd::Stopped => "on request".into(),
         CrawlEnd::OutputFailed => "an output cannot be written".into(),
+        CrawlEnd::ModuleFailed => "a module cannot process pages".into(),
         end => end.to_string(),
     })
 }

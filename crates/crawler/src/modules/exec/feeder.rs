@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::child_process::{ChildProcess, FeedError};
-use super::line_queue::LineQueue;
+use super::line_queue::{Line, LineQueue, Next};
 use super::{MAX_RESTARTS, Timeouts};
+use crate::modules::stdout::is_stdout_closed;
 
 /// The exit statuses of `sh` for a command that cannot be executed or is not found. A restart would not help.
 const CANNOT_RUN: [i32; 2] = [126, 127];
@@ -18,15 +19,31 @@ pub(super) struct ProcessFeeder {
     queue: Arc<LineQueue>,
     program: Option<ChildProcess>,
     /// Lines to write next, in order.
-    to_write: VecDeque<Vec<u8>>,
+    to_write: VecDeque<Line>,
     /// Lines that the program may not have finished: the one being processed and the one in the pipe.
-    unfinished: VecDeque<Vec<u8>>,
+    unfinished: VecDeque<Line>,
+    /// The last line had been read when the feeder last looked.
+    was_read: bool,
     /// How often in a row the program exited without finishing a page.
     exits: u32,
     /// How it exited the last time.
     last_exit: String,
     /// It exited with a status of [`CANNOT_RUN`].
     cannot_run: bool,
+}
+
+/// Why the feeder sends no more lines.
+enum Abandoned {
+    /// The program failed.
+    Failed(String),
+    /// Nobody reads what the program prints.
+    OutputClosed,
+}
+
+impl From<String> for Abandoned {
+    fn from(cause: String) -> Abandoned {
+        Abandoned::Failed(cause)
+    }
 }
 
 impl ProcessFeeder {
@@ -38,6 +55,7 @@ impl ProcessFeeder {
             program: None,
             to_write: VecDeque::new(),
             unfinished: VecDeque::new(),
+            was_read: false,
             exits: 0,
             last_exit: String::new(),
             cannot_run: false,
@@ -46,26 +64,27 @@ impl ProcessFeeder {
 
     /// Writes lines until the queue is closed, then waits for the program to exit.
     pub(super) fn run(mut self) {
-        if let Err(cause) = self.feed() {
-            self.queue.abandon(cause);
+        match self.feed() {
+            Ok(()) => {}
+            Err(Abandoned::Failed(cause)) => self.queue.abandon(cause + &self.doubtful_page()),
+            Err(Abandoned::OutputClosed) => self.queue.output_closed(),
         }
     }
 
-    fn feed(&mut self) -> Result<(), String> {
+    fn feed(&mut self) -> Result<(), Abandoned> {
         loop {
-            match self.queue.next() {
-                Ok((number, line)) => {
-                    self.to_write.push_back(line);
-                    self.write_all()?;
-                    self.queue.written(number);
-                }
-                Err(deadline) => return self.finish(deadline),
+            let is_in_doubt = self.unfinished.back().is_some_and(|line| !self.queue.is_finished(line.number));
+            match self.queue.next(is_in_doubt.then_some(self.timeouts.page_grace)) {
+                Next::Line(line) => self.to_write.push_back(line),
+                Next::Idle => self.settle()?,
+                Next::Closed(deadline) => return self.finish(deadline),
             }
+            self.write_all()?;
         }
     }
 
     /// Writes all pending lines, restarting the program as often as needed.
-    fn write_all(&mut self) -> Result<(), String> {
+    fn write_all(&mut self) -> Result<(), Abandoned> {
         while !self.to_write.is_empty() {
             let written = self.write_next();
             self.recover(written)?;
@@ -85,17 +104,38 @@ impl ProcessFeeder {
         self.forget_all_but(1);
         if let (Some(line), Some(program)) = (self.to_write.pop_front(), &mut self.program) {
             self.unfinished.push_back(line);
-            program.write(&self.unfinished[self.unfinished.len() - 1], on_progress)?;
+            self.was_read = false;
+            program.write(&self.unfinished[self.unfinished.len() - 1].bytes, on_progress)?;
         }
         Ok(())
     }
 
+    /// Decides about the last line when no other follows: it counts as finished if the program runs on for some time after
+    /// it has read it.
+    fn settle(&mut self) -> Result<(), Abandoned> {
+        let Some(program) = &self.program else { return Ok(()) };
+        let outcome = match program.has_read_all() {
+            true => program.stays_alive_for(Duration::ZERO),
+            false => program.wait_until_read(&mut |has_read| self.queue.on_progress(has_read)),
+        };
+        if outcome.is_ok() {
+            self.queue.all_read();
+            self.forget_all_but(1);
+            if std::mem::replace(&mut self.was_read, true)
+                && let Some(line) = self.unfinished.back()
+            {
+                self.queue.finished(line.number);
+            }
+        }
+        self.recover(outcome)
+    }
+
     /// After an exit of the program, queues the lines that it may not have finished to be written again.
-    fn recover(&mut self, outcome: Result<(), FeedError>) -> Result<(), String> {
+    fn recover(&mut self, outcome: Result<(), FeedError>) -> Result<(), Abandoned> {
         match outcome {
             Ok(()) => return Ok(()),
-            Err(FeedError::DeadlinePassed) => return Err(self.killed("did not read all its pages")),
-            Err(FeedError::Exited) => {}
+            Err(FeedError::DeadlinePassed) => return Err(self.killed("did not read all its pages").into()),
+            Err(FeedError::Exited) => self.exits += 1,
         }
         if let Some(program) = self.program.take() {
             let read_all = program.has_read_all();
@@ -108,19 +148,21 @@ impl ProcessFeeder {
                 (true, false) | (false, true) => 1,
                 (false, false) => 2,
             });
+            if !status.success() && is_stdout_closed() {
+                return Err(Abandoned::OutputClosed);
+            }
         }
         while let Some(line) = self.unfinished.pop_back() {
             self.to_write.push_front(line);
         }
-        self.exits += 1;
         if self.cannot_run {
-            return Err(format!("cannot be run ({}); no pages are sent to it", self.last_exit));
+            return Err(format!("cannot be run ({})", self.last_exit).into());
         }
         if self.exits > MAX_RESTARTS {
-            return Err(format!(
-                "exited {} times in a row without finishing a page ({}); no more pages are sent to it",
-                self.exits, self.last_exit
-            ));
+            let (exits, last_exit) = (self.exits, &self.last_exit);
+            return Err(
+                format!("exited {exits} times in a row without finishing a page ({last_exit})").into()
+            );
         }
         if !self.to_write.is_empty() {
             self.queue.count_restart();
@@ -130,19 +172,28 @@ impl ProcessFeeder {
 
     /// Forgets the lines that the program has finished: all but the last `count`.
     fn forget_all_but(&mut self, count: usize) {
-        while self.unfinished.len() > count {
-            self.unfinished.pop_front();
+        while self.unfinished.len() > count
+            && let Some(line) = self.unfinished.pop_front()
+        {
+            self.queue.finished(line.number);
             self.exits = 0;
         }
     }
 
+    /// Names the page that counts as processed although the program may not have finished it.
+    fn doubtful_page(&self) -> String {
+        let lines = self.unfinished.iter().chain(&self.to_write);
+        let mut counted = lines.filter(|line| self.queue.is_finished(line.number));
+        counted.next().map_or_else(String::new, |line| format!("; it may not have finished {}", line.url))
+    }
+
     /// Waits until the program has finished all pages, closes its input, and waits until it exits.
-    fn finish(&mut self, deadline: Instant) -> Result<(), String> {
+    fn finish(&mut self, deadline: Instant) -> Result<(), Abandoned> {
         loop {
             self.write_all()?;
             let Some(program) = &self.program else { return Ok(()) };
             let read = program.wait_until_read(&mut |has_read| self.queue.on_progress(has_read));
-            let finished = read.and_then(|()| program.stays_alive_for(self.timeouts.last_page_grace));
+            let finished = read.and_then(|()| program.stays_alive_for(self.timeouts.page_grace));
             self.recover(finished)?;
             if finished.is_ok() {
                 break;
@@ -152,7 +203,7 @@ impl ProcessFeeder {
         let status =
             program.close_and_wait(deadline).map_err(|error| format!("cannot be waited for: {error}"))?;
         self.queue.record_exit(status);
-        if status.is_none() { Err(self.killed("did not exit")) } else { Ok(()) }
+        if status.is_none() { Err(self.killed("did not exit").into()) } else { Ok(()) }
     }
 
     /// Kills the program because the deadline has passed.
@@ -161,10 +212,10 @@ impl ProcessFeeder {
         format!("{cause} within {:?} of the end of the crawl and was killed", self.queue.exit_timeout())
     }
 
-    /// Starts the program, after a delay that doubles with each exit in a row.
+    /// Starts the program, after a delay that doubles with each exit in a row that finished no page.
     fn start(&mut self) -> Result<ChildProcess, FeedError> {
-        if self.exits > 0 {
-            std::thread::sleep(self.timeouts.first_restart_delay * (1 << (self.exits - 1).min(MAX_RESTARTS)));
+        if let Some(before) = self.exits.checked_sub(1) {
+            std::thread::sleep(self.timeouts.first_restart_delay * (1 << before.min(MAX_RESTARTS)));
         }
         ChildProcess::start(&self.command).map_err(|error| {
             self.last_exit = format!("cannot be started: {error}");

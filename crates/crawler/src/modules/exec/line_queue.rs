@@ -6,6 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::GIVEN_UP;
+use crate::modules::stdout::STDOUT_CLOSED;
 
 /// Lines for the program. It has at most one line per thread, because each thread waits for its own line.
 #[derive(Debug, Default)]
@@ -14,71 +15,85 @@ pub(super) struct LineQueue {
     changed: Condvar,
 }
 
+/// A page as it is sent.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// Counts the lines.
+    pub(super) number: u64,
+    /// The URL of the page, for messages.
+    pub(super) url: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// What the feeder does next.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Send a line.
+    Line(Line),
+    /// No line came in time.
+    Idle,
+    /// No more lines follow, and the program must exit by this time.
+    Closed(Instant),
+}
+
 #[derive(Debug, Default)]
 struct QueueState {
-    /// Lines that the feeder has not taken yet, with their numbers.
-    waiting: VecDeque<(u64, Vec<u8>)>,
-    /// The feeder has taken a line and not written it yet.
-    busy: bool,
+    /// Lines that the feeder has not taken yet.
+    waiting: VecDeque<Line>,
     /// The number of the line queued last.
     last_number: u64,
-    /// The number of the line written last.
-    written: u64,
-    /// When the program last read something, or when a line was queued after an idle time.
-    last_progress: Option<Instant>,
-    /// The program has read nothing for the stall timeout.
-    stalled: bool,
+    /// The program has finished the lines up to this number.
+    finished: u64,
+    /// Whether a line waits to be read by the program, and since when it has read nothing.
+    unread_since: Option<Instant>,
+    /// How often it was reported that the program reads nothing.
+    stall_reports: u32,
     /// Set when the queue is closed: when the program must have exited.
     deadline: Option<Instant>,
     /// How long that is after the close.
     exit_timeout: Duration,
     /// Why no more lines are sent.
     abandoned: Option<String>,
+    /// The program exited because the reader of standard output has closed it.
+    output_closed: bool,
     stats: FeedStats,
 }
 
 #[derive(Debug, Default)]
 struct FeedStats {
     pages: u64,
-    rejected: u64,
     restarts: u64,
     status: Option<ExitStatus>,
 }
 
 impl LineQueue {
-    /// Queues a line and waits until it is in the program's pipe.
-    pub(super) fn send(&self, line: Vec<u8>, stall: Duration) -> Result<(), String> {
+    /// Queues the line of a page and waits until the program has finished it.
+    pub(super) fn send(&self, url: &str, bytes: Vec<u8>) -> Result<(), String> {
         let mut state = self.lock();
-        if state.stalled || state.deadline.is_some() || state.abandoned.is_some() {
-            return Err(state.rejection(stall));
-        }
-        if !state.busy && state.waiting.is_empty() {
-            state.last_progress = Some(Instant::now());
-        }
         state.last_number += 1;
         let number = state.last_number;
-        state.waiting.push_back((number, line));
-        self.changed.notify_all();
-        while state.written < number {
-            let idle = state.last_progress.map_or(Duration::ZERO, |progress| progress.elapsed());
-            state.stalled |= idle >= stall;
-            if state.stalled || state.abandoned.is_some() {
-                state.waiting.retain(|(waiting, _)| *waiting != number);
-                return Err(state.rejection(stall));
+        if state.rejection().is_none() {
+            state.unread_since.get_or_insert_with(Instant::now);
+            state.waiting.push_back(Line { number, url: url.to_owned(), bytes });
+            self.changed.notify_all();
+        }
+        while state.finished < number {
+            if let Some(cause) = state.rejection() {
+                return Err(cause);
             }
-            let wait = self.changed.wait_timeout(state, stall - idle);
-            state = wait.unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         Ok(())
     }
 
-    /// Closes the queue: no more lines follow, and the program must exit within the timeout. Only the first call
-    /// counts.
+    /// Closes the queue: no more lines follow, and the program must exit within the timeout. Lines that the feeder has not
+    /// taken are rejected. Only the first call counts.
     pub(super) fn close(&self, exit_timeout: Duration) {
         let mut state = self.lock();
         if state.deadline.is_none() {
             (state.deadline, state.exit_timeout) = (Some(Instant::now() + exit_timeout), exit_timeout);
         }
+        state.waiting.clear();
         self.changed.notify_all();
     }
 
@@ -96,45 +111,72 @@ impl LineQueue {
         let state = self.lock();
         match (&state.abandoned, state.stats.status) {
             (Some(cause), _) => Err(cause.clone()),
-            (None, Some(status)) if !status.success() => Err(format!("failed with {status}")),
+            (None, Some(status)) if !status.success() && !state.output_closed => {
+                Err(format!("failed with {status}"))
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Why the program gets no more lines.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.lock().abandoned.clone()
+    }
+
+    /// Whether the program exited because the reader of standard output has closed it.
+    pub(super) fn is_output_closed(&self) -> bool {
+        self.lock().output_closed
     }
 
     /// What was sent, in one line.
     pub(super) fn summary(&self) -> String {
         let state = self.lock();
-        let FeedStats { pages, rejected, restarts, status } = &state.stats;
-        let is_abandoned = state.abandoned.is_some();
+        let FeedStats { pages, restarts, status } = &state.stats;
         let mut summary = format!("was sent {pages} page{}", if *pages == 1 { "" } else { "s" });
-        if *rejected > 0 {
-            summary += &format!(", {rejected} could not be sent");
-        }
         if *restarts > 0 {
             summary += &format!(", restarted {restarts} time{}", if *restarts == 1 { "" } else { "s" });
         }
         if let Some(status) = status {
             summary += &format!("; {status}");
         }
-        if is_abandoned {
+        if state.output_closed {
+            summary += &format!("; {STDOUT_CLOSED}");
+        } else if state.abandoned.is_some() {
             summary += &format!("; {GIVEN_UP}");
         }
         summary
     }
 
-    /// Waits for the next line. Returns the deadline if the queue is closed and empty.
-    pub(super) fn next(&self) -> Result<(u64, Vec<u8>), Instant> {
+    /// How long the program has read nothing although a line waits for it, if that is to be reported: after `first`, after
+    /// twice that time, and so on.
+    pub(super) fn stall(&self, first: Duration) -> Option<Duration> {
+        let mut state = self.lock();
+        let time = state.unread_since?.elapsed();
+        let is_due = state.deadline.is_none() && time >= first * 2u32.saturating_pow(state.stall_reports);
+        state.stall_reports += u32::from(is_due);
+        is_due.then_some(time)
+    }
+
+    /// Waits for the next line, or only for some time.
+    pub(super) fn next(&self, timeout: Option<Duration>) -> Next {
+        let until = timeout.map(|timeout| Instant::now() + timeout);
         let mut state = self.lock();
         loop {
             match (state.waiting.pop_front(), state.deadline) {
-                (Some(line), _) => {
-                    state.busy = true;
-                    return Ok(line);
-                }
-                (None, Some(deadline)) => return Err(deadline),
+                (Some(line), _) => return Next::Line(line),
+                (None, Some(deadline)) => return Next::Closed(deadline),
                 (None, None) => {}
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = match until {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Next::Idle;
+                    }
+                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
     }
 
@@ -142,23 +184,40 @@ impl LineQueue {
     pub(super) fn on_progress(&self, has_read: bool) -> bool {
         let mut state = self.lock();
         if has_read {
-            state.last_progress = Some(Instant::now());
-            state.stalled = false;
+            state.unread_since = state.unread_since.map(|_| Instant::now());
         }
         state.deadline.is_none_or(|deadline| Instant::now() < deadline)
     }
 
-    /// Records that the line of this number is in the pipe.
-    pub(super) fn written(&self, number: u64) {
+    /// Records that the program has read all lines that the feeder has taken.
+    pub(super) fn all_read(&self) {
         let mut state = self.lock();
-        (state.written, state.busy) = (number, false);
-        state.stats.pages += 1;
-        self.changed.notify_all();
+        state.unread_since = (!state.waiting.is_empty()).then(Instant::now);
+    }
+
+    /// Whether the program has finished the line of this number.
+    pub(super) fn is_finished(&self, number: u64) -> bool {
+        self.lock().finished >= number
+    }
+
+    /// Records that the program has finished the lines up to this number.
+    pub(super) fn finished(&self, number: u64) {
+        let mut state = self.lock();
+        if let Some(pages @ 1..) = number.checked_sub(state.finished) {
+            (state.finished, state.stats.pages) = (number, state.stats.pages + pages);
+            self.changed.notify_all();
+        }
     }
 
     /// Rejects all lines from now on.
     pub(super) fn abandon(&self, cause: String) {
         self.lock().abandoned = Some(cause);
+        self.changed.notify_all();
+    }
+
+    /// Rejects all lines from now on, because nobody reads what the program prints.
+    pub(super) fn output_closed(&self) {
+        self.lock().output_closed = true;
         self.changed.notify_all();
     }
 
@@ -177,12 +236,12 @@ impl LineQueue {
 }
 
 impl QueueState {
-    fn rejection(&mut self, stall: Duration) -> String {
-        self.stats.rejected += 1;
+    /// Why no line is sent, if none is.
+    fn rejection(&self) -> Option<String> {
         match &self.abandoned {
-            Some(cause) => cause.clone(),
-            None if self.stalled => format!("has read nothing for {stall:?}"),
-            None => "has been stopped".into(),
+            _ if self.output_closed => Some(format!("has exited: {STDOUT_CLOSED}")),
+            Some(cause) => Some(cause.clone()),
+            None => self.deadline.map(|_| "has been stopped".into()),
         }
     }
 }
