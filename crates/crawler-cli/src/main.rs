@@ -23,6 +23,8 @@ const EXIT_FAILED: u8 = 1;
 const EXIT_USAGE: u8 = 2;
 /// The crawl ran, but a page or another output could not be written.
 const EXIT_NOT_WRITTEN: u8 = 3;
+/// A worker left its crawl, because the proxy could not be used.
+const EXIT_PROXY: u8 = 4;
 /// SIGINT ended the crawl: 128 + the signal's number, as in shells.
 const EXIT_INTERRUPTED: u8 = 130;
 /// SIGTERM ended the crawl.

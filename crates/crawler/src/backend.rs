@@ -10,6 +10,7 @@
 //! ```
 
 pub mod durable;
+pub mod linking_pages;
 pub mod local;
 pub mod redis;
 

@@ -7,12 +7,13 @@ mod process_identity;
 pub mod remote;
 mod worker_role;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
+use url::Url;
 
 use self::crawl_loss::CrawlLossDetector;
 use self::failure_detector::FailureDetector;
@@ -21,7 +22,8 @@ use crate::backend::local::BackendConfig;
 use crate::backend::redis::{CrawlControl, CrawlState, JoinResult, Phase, RedisCrawl, Role};
 use crate::backend::{BackendError, Budget, Snapshot, WorkerId};
 use crate::error::{Error, StorageError, StorageErrorKind};
-use crate::modules::page_pipeline::ModuleFailures;
+use crate::modules::page_pipeline::{ModuleFailures, after_redirects};
+use crate::outcome::Outcome;
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, Traffic};
 use crate::prioritizer::ServiceStats;
 
@@ -84,6 +86,9 @@ struct MemberReport {
     summaries: Vec<String>,
     #[serde(default)]
     module_failure: Option<String>,
+    /// The outcomes of the seeds that a worker fetched, and of the URLs that they redirect to.
+    #[serde(default)]
+    seeds: HashMap<String, Outcome>,
     #[serde(default)]
     traffic: Traffic,
     /// The counters of the prioritizer's service, in the report of the frontier.
@@ -250,12 +255,13 @@ pub(super) struct StoredReport {
 }
 
 impl StoredReport {
-    /// The report of the crawl, with the failures and traffic of all members added up.
-    pub(super) fn into_report(self, resumed: ResumeStatus) -> CrawlReport {
+    /// The report of the crawl of these seeds, with the failures and traffic of all members added up.
+    pub(super) fn into_report(self, seeds: &[Url], resumed: ResumeStatus) -> CrawlReport {
         let (mut counts, mut summaries, mut traffic) =
             (ModuleFailures::default(), Vec::new(), Traffic::default());
-        let (mut snapshot, mut module_failure) = (self.snapshot, None);
+        let (mut snapshot, mut module_failure, mut outcomes) = (self.snapshot, None, HashMap::new());
         for member in self.members {
+            outcomes.extend(member.seeds);
             module_failure = module_failure.or(member.module_failure);
             snapshot.prioritizer_service = member.prioritizer_service.or(snapshot.prioritizer_service);
             traffic.round_trips += member.traffic.round_trips;
@@ -272,7 +278,7 @@ impl StoredReport {
         CrawlReport {
             end: end_of(&self.end),
             snapshot,
-            seeds: Vec::new(),
+            seeds: after_redirects(seeds, &outcomes, resumed == ResumeStatus::New),
             module_failures: counts,
             module_summaries: summaries,
             output_failure,

@@ -343,6 +343,29 @@ impl Outcome {
             || is_duplicate && text.ends_with(LINKS_FOLLOWED)
     }
 
+    /// The full text, if it says more than [`text_of_label`](Outcome::text_of_label).
+    pub(crate) fn reason(&self) -> Option<String> {
+        match self {
+            // Most URLs of a crawl have one of these.
+            Outcome::Page | Outcome::HttpStatus { .. } | Outcome::RobotsDisallowed => None,
+            outcome => {
+                let text = outcome.to_string();
+                (text != Outcome::text_of_label(&outcome.label())).then_some(text)
+            }
+        }
+    }
+
+    /// The text of the outcomes with a label, as far as it is the same for all of them.
+    pub(crate) fn text_of_label(label: &str) -> Cow<'_, str> {
+        match label {
+            "robots.txt" => Outcome::RobotsDisallowed.to_string().into(),
+            "host page limit" => Outcome::HostPageLimit.to_string().into(),
+            "site page limit" => Outcome::SitePageLimit.to_string().into(),
+            "redirect loop" => Outcome::RedirectToSelf.to_string().into(),
+            label => label.into(),
+        }
+    }
+
     /// Whether the server's `Retry-After` exceeds what the crawler waits for a single URL.
     pub(crate) fn exceeds_max_retry_after(&self) -> bool {
         matches!(self, Outcome::HttpStatus { retry_after: Some(time), .. } if *time > MAX_RETRY_AFTER)

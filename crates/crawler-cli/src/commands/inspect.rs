@@ -1,9 +1,11 @@
-//! Shows what a crawl stored: `crawler show` prints a page, `crawler why` the outcome of a URL and how it was discovered.
+//! Shows what a crawl stored: `crawler show` prints a page, `crawler why` the outcome of a URL, how it was reached and
+//! which pages link to it.
 
 use std::io::{self, Write};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use crawler::internal::backend::durable::{RecordedOutput, StateReader, UrlHistory, UrlStatus};
+use crawler::internal::backend::linking_pages::LinkingPages;
 use crawler::internal::backend::redis::RedisStateReader;
 use crawler::internal::distributed::remote::RemoteCrawl;
 use crawler::internal::html::{self, BadLink};
@@ -20,7 +22,7 @@ use crate::args::{CrawlOptions, CrawlSource, UrlQuery};
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::status_of;
 use crate::commands::with_hint;
-use crate::format::counted;
+use crate::format::{counted, number};
 use crate::printable::{is_printed, print_error, print_stdout, printable};
 
 /// A longer path to a seed is shortened.
@@ -28,6 +30,9 @@ const MAX_PATH: usize = 8;
 
 /// The number of URLs shown at either end of a shortened path.
 const PATH_ENDS: usize = 3;
+
+/// How long stored pages are searched for links. Ten thousand take a few seconds.
+const MAX_SEARCH_TIME: Duration = Duration::from_secs(10);
 
 /// The stored state of a crawl.
 enum StoredCrawl {
@@ -65,6 +70,23 @@ impl StoredCrawl {
         Ok(Some(match self {
             StoredCrawl::Directory(state) => state.extend_scope(scope)?,
             StoredCrawl::Redis(state) => state.extend_scope(scope).await?,
+        }))
+    }
+
+    /// The stored pages that link to a URL; `None` if the crawl stores no bodies.
+    async fn linking_pages(
+        &mut self,
+        url: &Url,
+        options: Option<&CrawlOptions>,
+    ) -> Result<Option<LinkingPages>, Error> {
+        if options.is_some_and(|options| options.no_content) {
+            return Ok(None);
+        }
+        let strip_query = options.and_then(|options| options.fetch.strip_query().ok()).unwrap_or_default();
+        let (patterns, deadline) = (strip_query.patterns(), Instant::now() + MAX_SEARCH_TIME);
+        Ok(Some(match self {
+            StoredCrawl::Directory(state) => state.linking_pages(url, patterns, deadline)?,
+            StoredCrawl::Redis(state) => state.linking_pages(url, patterns, deadline).await?,
         }))
     }
 
@@ -108,7 +130,7 @@ async fn try_show(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
     Ok(EXIT_FAILED)
 }
 
-/// Prints the outcome of a URL and how it was discovered, and returns the exit status.
+/// Prints the outcome of a URL, how it was reached and which pages link to it, and returns the exit status.
 pub async fn why(query: &UrlQuery) -> u8 {
     exit_code(try_why(query).await)
 }
@@ -116,7 +138,7 @@ pub async fn why(query: &UrlQuery) -> u8 {
 async fn try_why(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
     let (mut crawl, options) = StoredCrawl::open(source).await?;
     let url = &stripped(url, options.as_ref());
-    let (lines, status) = match crawl.history(url).await? {
+    let (mut lines, status) = match crawl.history(url).await? {
         Some(history) => (describe(&history, &crawl.outputs()?), 0),
         None => {
             let reason = why_not_admitted(url, options.as_ref(), crawl.scope(options.as_ref()).await?);
@@ -124,6 +146,7 @@ async fn try_why(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
             (vec![url, format!("  outcome: never admitted, {reason}")], EXIT_FAILED)
         }
     };
+    lines.extend(linked_from(crawl.linking_pages(url, options.as_ref()).await?));
     let text: String = lines.iter().map(|line| format!("{}\n", printable(line))).collect();
     Ok(if print_stdout(&text) { status } else { EXIT_FAILED })
 }
@@ -180,34 +203,64 @@ fn describe(history: &UrlHistory, outputs: &[RecordedOutput]) -> Vec<String> {
         }
     }
     lines.extend(history.lastmod.map(|time| format!("  lastmod: {}, by a sitemap", date(time))));
-    if history.found_on.is_empty() {
-        lines.push("  discovered via: seed".into());
-        return lines;
+    if !history.found_on.is_empty() {
+        lines.push(format!("  depth: {} from a seed", counted(history.depth.into(), "hop")));
     }
-    lines.push(format!("  depth: {} from a seed", counted(history.depth.into(), "hop")));
-    lines.extend(discovery_path(history));
+    lines.extend(path(history));
     lines
 }
 
-/// How the crawl discovered a URL: the page that led to it first, the seed last.
-fn discovery_path(history: &UrlHistory) -> Vec<String> {
-    let kind = |url: &String| TaskKind::of(url);
-    let mut lines: Vec<String> = history
-        .found_on
+/// How the crawl reached a URL, in words, from the URL to the seed.
+fn path(history: &UrlHistory) -> Vec<String> {
+    let UrlHistory { found_on, by_redirect, path_by_redirect, .. } = history;
+    if found_on.is_empty() {
+        return vec!["  reached: it is a seed".into()];
+    }
+    let is_sitemap = |url: &str| TaskKind::of(url) == TaskKind::Sitemap;
+    let by_redirect = std::iter::once(by_redirect).chain(path_by_redirect);
+    let mut steps: Vec<String> = found_on
         .iter()
+        .zip(by_redirect)
         .enumerate()
-        .map(|(index, url)| match index.checked_sub(1).map(|before| &history.found_on[before]) {
-            _ if kind(url) == TaskKind::Sitemap => format!("  discovered via: sitemap {}", shown_url(url)),
-            Some(before) if kind(before) == TaskKind::Sitemap => {
-                format!("  discovered via: robots.txt, which was read for {url}")
-            }
-            None if history.by_redirect => format!("  discovered via: redirect from {url}"),
-            _ => format!("  discovered via: link on {url}"),
+        .map(|(index, (from, by_redirect))| {
+            let is_of_sitemap = index.checked_sub(1).is_some_and(|before| is_sitemap(&found_on[before]));
+            let words = match () {
+                () if is_sitemap(from) && is_of_sitemap => "listed in the sitemap index",
+                () if is_sitemap(from) => "listed in the sitemap",
+                () if is_of_sitemap => "named in the robots.txt for",
+                () if *by_redirect => "redirected to by",
+                () => "found on",
+            };
+            let start = if index == 0 { "  reached: " } else { "    which was " };
+            let end = if index + 1 == found_on.len() { ", a seed" } else { "," };
+            format!("{start}{words} {}{end}", shown_url(from))
         })
         .collect();
-    if lines.len() > MAX_PATH {
-        let left_out = format!("  … {} more …", lines.len() - 2 * PATH_ENDS);
-        lines.splice(PATH_ENDS..lines.len() - PATH_ENDS, [left_out]);
+    if steps.len() > MAX_PATH {
+        let left_out = format!("    … {} more …", steps.len() - 2 * PATH_ENDS);
+        steps.splice(PATH_ENDS..steps.len() - PATH_ENDS, [left_out]);
+    }
+    steps
+}
+
+/// Who links to a URL. `None` if that is not known.
+fn linked_from(pages: Option<LinkingPages>) -> Vec<String> {
+    let Some(LinkingPages { count, urls, read, has_unread }) = pages else {
+        return vec![
+            "  linked from: not known, because the crawl does not store page bodies (--no-content)".into(),
+        ];
+    };
+    let of = match has_unread {
+        true => format!("of the {} that were read", counted(read, "stored page")),
+        false => format!("of {}", counted(read, "stored page")),
+    };
+    let mut lines = vec![match count {
+        0 => format!("  linked from: none {of}"),
+        count => format!("  linked from: {} {of}", number(count)),
+    }];
+    lines.extend(urls.iter().map(|url| format!("    {url}")));
+    if let Some(more @ 1..) = count.checked_sub(urls.len() as u64) {
+        lines.push(format!("    … and {} more", number(more)));
     }
     lines
 }

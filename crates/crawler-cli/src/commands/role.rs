@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawler::CookieJar;
 use crawler::internal::backend::redis::Phase;
 use crawler::internal::distributed::RunRole as _;
 use crawler::internal::distributed::remote::RemoteCrawl;
@@ -13,6 +12,7 @@ use crawler::internal::modules::stdout::STDOUT_CLOSED;
 use crawler::internal::pipeline::CrawlEnd;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::stop::StopHandle;
+use crawler::{CookieJar, Error};
 
 use crate::args::{CrawlJob, CrawlOptions, RoleKind, RoleOptions, Verbosity};
 use crate::commands::cookie_file::CookieFile;
@@ -23,7 +23,7 @@ use crate::commands::crawl::stdout_reader::StdoutReader;
 use crate::commands::crawl::{SpareConnections, status_of};
 use crate::commands::{hint, with_hint};
 use crate::printable::print_error;
-use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
+use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_PROXY, EXIT_USAGE, signals};
 
 /// How often a role checks whether its crawl has started.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -153,7 +153,7 @@ async fn run_role(
             Ok(Ok(_)) => tokio::time::sleep(POLL_INTERVAL).await,
             Ok(Err(error)) => {
                 print_error(&with_hint(&error));
-                return status_of(&error);
+                return if let Error::Proxy(_) = error { EXIT_PROXY } else { status_of(&error) };
             }
             Err(failed) => match failed.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),

@@ -23,7 +23,7 @@ use crate::commands::crawl::display::Display;
 use crate::commands::crawl::stdout_reader::StdoutReader;
 use crate::commands::without_options;
 use crate::printable::print_error;
-use crate::{EXIT_USAGE, signals};
+use crate::{EXIT_PROXY, EXIT_USAGE, signals};
 
 /// The pause before a role is restarted. It doubles with each restart until the role runs for [`STABLE_AFTER`].
 const MIN_PAUSE: Duration = Duration::from_millis(100);
@@ -34,6 +34,12 @@ const STABLE_AFTER: Duration = Duration::from_secs(5);
 
 /// A role that fails more often than this in a row, each time right after its start, is given up.
 const MAX_FAILURES: u32 = 5;
+
+/// A worker for which the proxy fails is restarted this often. Each of them waits for the proxy before it exits.
+const MAX_PROXY_RESTARTS: u32 = 2;
+
+/// A worker that has run for this long has used the proxy: one that never could exits earlier.
+const PROXY_WORKED_AFTER: Duration = Duration::from_secs(60);
 
 /// How long children may take to exit when the crawl is over. Then they get SIGTERM, and the same time again.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,6 +72,8 @@ struct SupervisedRole {
     pause: Duration,
     /// Failed starts in a row.
     failures: u32,
+    /// How often in a row it could not use the proxy.
+    proxy_failures: u32,
 }
 
 impl Supervisor {
@@ -231,6 +239,7 @@ impl SupervisedRole {
             next_start: now,
             pause: MIN_PAUSE,
             failures: 0,
+            proxy_failures: 0,
         }
     }
 
@@ -257,6 +266,14 @@ impl SupervisedRole {
             return Err(Error::InvalidSetting(format!(
                 "cannot run {role} with these options; see its message above"
             )));
+        }
+        if status.code() == Some(EXIT_PROXY.into()) {
+            let has_worked = self.started.elapsed() > PROXY_WORKED_AFTER;
+            self.proxy_failures = if has_worked { 1 } else { self.proxy_failures + 1 };
+            return match self.proxy_failures > MAX_PROXY_RESTARTS {
+                true => Err(Error::Proxy(format!("{role} cannot use it; see its messages above"))),
+                false => Ok(Some(format!("{role} cannot use the proxy; restarting it"))),
+            };
         }
         // A killed process has no exit code, and did not fail by itself.
         let has_failed = !is_stable && status.code().is_some();
@@ -311,5 +328,16 @@ mod tests {
             assert!(supervised.handle_exit(Role::Frontier, failed).unwrap().is_some());
         }
         assert!(supervised.handle_exit(Role::Frontier, failed).is_err());
+    }
+
+    #[test]
+    fn worker_that_cannot_use_the_proxy_is_given_up_after_two_restarts() {
+        let failed = ExitStatus::from_raw(i32::from(EXIT_PROXY) << 8);
+        let mut supervised = SupervisedRole::new();
+        for _ in 0..MAX_PROXY_RESTARTS {
+            assert!(supervised.handle_exit(Role::Worker(WorkerId(0)), failed).unwrap().is_some());
+        }
+        let error = supervised.handle_exit(Role::Worker(WorkerId(0)), failed).unwrap_err();
+        assert!(matches!(error, Error::Proxy(_)), "{error}");
     }
 }

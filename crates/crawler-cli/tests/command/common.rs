@@ -340,6 +340,13 @@ impl Ended {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
     }
 
+    /// What was printed to standard error, without what the crawl said at first: what it will do.
+    pub fn messages(&self) -> String {
+        let is_plan =
+            |line: &&str| line.starts_with("crawling ") || line.starts_with("pages are only counted");
+        self.stderr.lines().filter(|line| !is_plan(line)).map(|line| format!("{line}\n")).collect()
+    }
+
     /// Panics unless the exit status is this one.
     #[track_caller]
     pub fn expect(self, code: i32) -> Ended {

@@ -119,7 +119,7 @@ fn unwritable_summary_file_is_reported() {
     crawl.until("the first request", |_| web.hits() > 1);
     std::fs::remove_dir_all(&output_dir).unwrap();
     let ended = crawl.wait().expect(3);
-    assert!(ended.stderr.starts_with("crawler: cannot write the summary to '"), "{}", ended.stderr);
+    assert!(ended.messages().starts_with("crawler: cannot write the summary to '"), "{}", ended.stderr);
 }
 
 #[test]

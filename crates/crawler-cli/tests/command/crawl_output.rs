@@ -65,7 +65,7 @@ Requests           9   R pages/s · T s
     assert!(printed.starts_with(expected), "{printed}");
     assert!(!printed.contains("Stopped"), "{printed}");
     assert_eq!(web.hits(), 9);
-    assert_eq!(ended.stderr, "to list the failed URLs, use -v\n", "single failures are not printed");
+    assert_eq!(ended.messages(), "to list the failed URLs, use -v\n", "single failures are not printed");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn verbose_prints_the_outcome_of_each_url() {
         assert!(printed.lines().any(|printed| printed == line), "{line}\n{printed}");
     }
     let ends = printed.lines().take_while(|line| !line.starts_with("Pages ")).count();
-    assert_eq!((ends, ended.stderr.as_str()), (9, ""));
+    assert_eq!((ends, ended.messages().as_str()), (9, ""));
 }
 
 #[test]
@@ -94,18 +94,18 @@ fn quiet_prints_only_failed_urls_and_otherwise_a_hint_tells_how_to_list_them() {
     let failed = format!("{}: HTTP 404\n", web.url("/gone"));
     assert_eq!((ended.stdout.as_str(), ended.stderr), ("", failed));
 
-    assert_eq!(crawl().run().expect(0).stderr, "to list the failed URLs, use -v\n");
-    assert_eq!(crawl().with("-v").run().expect(0).stderr, "");
+    assert_eq!(crawl().run().expect(0).messages(), "to list the failed URLs, use -v\n");
+    assert_eq!(crawl().with("-v").run().expect(0).messages(), "");
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state").display().to_string();
     let ended = crawl().with("--state").with_one(&state).run().expect(0);
     let hint = format!("to list the failed URLs, use -v; for one URL: crawler why URL --state {state}\n");
-    assert_eq!(ended.stderr, hint);
+    assert_eq!(ended.messages(), hint);
 
     let clean = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
     for option in ["", "-q"] {
         let ended = Pipeline::bare(clean.url("/")).with(option).run().expect(0);
-        assert_eq!((ended.stdout.is_empty(), ended.stderr.as_str()), (option == "-q", ""));
+        assert_eq!((ended.stdout.is_empty(), ended.messages().as_str()), (option == "-q", ""));
     }
 }
 
@@ -239,7 +239,7 @@ fn slow_crawl_prints_progress_without_a_terminal() {
     let slow = Response::page("x").delay(Duration::from_secs(6));
     let web = serve(Site::new().page("/", linking_to(&["/a", "/gone"])).response("/a", slow));
     let ended = Pipeline::of(web.url("/")).with("--timeout 1m --workers 1").run().expect(0);
-    let printed = &ended.stderr;
+    let printed = &ended.messages();
     assert_eq!(printed.lines().count(), 2, "one line of progress and a hint: {printed}");
     assert!(printed.starts_with("Pages 1 · "), "{printed}");
     assert!(printed.contains(" · 0.2 pages/s · "), "{printed}");

@@ -142,6 +142,6 @@ fn unprintable_summary_is_an_error_and_the_pages_stay() {
         Crawl::of(web.url("/")).into_directory(directory.path()).command().stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let printed = String::from_utf8_lossy(&output.stderr);
-    assert!(printed.starts_with("crawler: cannot write to standard output: "), "{printed}");
+    assert!(printed.contains("\ncrawler: cannot write to standard output: "), "{printed}");
     assert_eq!(names(directory.path()).len(), 1);
 }

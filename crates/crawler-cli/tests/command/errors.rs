@@ -97,7 +97,7 @@ fn page_that_fails_once_is_saved_by_the_retry() {
         let (ended, requests) = crawl_past(Response::sequence(vec![failure, Response::page("at last")]), "");
         assert_eq!(ended.body_of("/bad"), b"at last");
         assert_eq!(requests, 2);
-        assert_eq!(ended.stderr, "", "a successful retry is no error");
+        assert_eq!(ended.messages(), "", "a successful retry is no error");
     }
 }
 

@@ -110,8 +110,9 @@ fn why_shows_outcome_outputs_and_discovery_path() {
     assert_eq!(
         without_time(&printed),
         format!(
-            "{}\n  outcome: page 3\n  output: line 3 of {}\n  output: file {}\n  depth: 2 hops from a seed\n  discovered \
-             via: redirect from {}\n  discovered via: link on {}\n  discovered via: link on {}\n",
+            "{}\n  outcome: page 3\n  output: line 3 of {}\n  output: file {}\n  depth: 2 hops from a seed\n  reached: \
+             redirected to by {},\n    which was found on {},\n    which was found on {}, a seed\n  linked from: none of 3 \
+             stored pages\n",
             url("/three"),
             lines.display(),
             pages.join("3").display(),
@@ -120,21 +121,28 @@ fn why_shows_outcome_outputs_and_discovery_path() {
             url("/")
         )
     );
-    assert!(why(&state_dir, &url("/"), 0).ends_with("\n  discovered via: seed\n"));
+    let seed = why(&state_dir, &url("/"), 0);
+    assert!(seed.ends_with("\n  reached: it is a seed\n  linked from: none of 3 stored pages\n"), "{seed}");
     let two = without_time(&why(&state_dir, &url("/two"), 0));
     assert!(two.contains(&format!("  outcome: redirect to {}\n", url("/three"))), "{two}");
     let four = why(&state_dir, &url("/four"), 0);
     let expected = format!(
-        "{}\n  outcome: pending\n  depth: 3 hops from a seed\n  discovered via: link on {}\n",
+        "{}\n  outcome: pending\n  depth: 3 hops from a seed\n  reached: found on {},\n    which was redirected to by {},\n",
         url("/four"),
-        url("/three")
+        url("/three"),
+        url("/two")
     );
     assert!(four.starts_with(&expected), "{four}");
+    assert!(
+        four.ends_with(&format!("  linked from: 1 of 3 stored pages\n    {}\n", url("/three"))),
+        "{four}"
+    );
     let never = why(&state_dir, &url("/never"), 1);
     assert_eq!(
         never,
         format!(
-            "{}\n  outcome: never admitted, no crawled page has a link to it that is followed\n",
+            "{}\n  outcome: never admitted, no crawled page has a link to it that is followed\n  linked from: none of 3 \
+             stored pages\n",
             url("/never")
         )
     );
@@ -203,11 +211,41 @@ fn long_discovery_path_is_shortened() {
     state_dir.crawl(web.url("/0")).run().expect(0);
     let printed = why(&state_dir, &web.url("/20"), 0);
     assert!(
-        printed.contains("  depth: 20 hops from a seed\n") && printed.contains("\n  … 14 more …\n"),
+        printed.contains("  depth: 20 hops from a seed\n") && printed.contains("\n    … 14 more …\n"),
         "{printed}"
     );
-    assert_eq!(printed.lines().count(), 10, "{printed}");
-    assert!(printed.ends_with(&format!("  discovered via: link on {}\n", web.url("/0"))), "{printed}");
+    assert_eq!(printed.lines().count(), 12, "{printed}");
+    assert!(printed.contains(&format!("\n    which was found on {}, a seed\n", web.url("/0"))), "{printed}");
+}
+
+#[test]
+fn why_separates_how_a_url_was_reached_from_who_links_to_it() {
+    let number = |n: usize| format!("/p/{n}");
+    let links: Vec<String> = (0..300).map(number).collect();
+    let links: Vec<&str> = links.iter().map(String::as_str).chain(["/popular?sid=1"]).collect();
+    let site = Site::new().page("/", linking_to(&links)).page("/popular", linking_to(&["/popular#top"]));
+    // Every third page has a link to it, in other words each.
+    let site = (0..300).fold(site, |site, n| {
+        let link = ["../popular", "http://elsewhere.test/", "/p/0"][n % 3];
+        site.page(&number(n), format!("page {n} {}", linking_to(&[link])))
+    });
+    let web = serve(site);
+    let state_dir = StateDir::new();
+    state_dir.crawl(web.url("/")).with("--scope host --similarity 0 --strip-query sid").run().expect(0);
+    let printed = why(&state_dir, &web.url("/popular"), 0);
+    assert!(printed.contains(&format!("\n  reached: found on {}, a seed\n", web.url("/"))), "{printed}");
+    assert!(printed.contains("\n  linked from: 101 of 302 stored pages\n"), "{printed}");
+    assert!(printed.ends_with("\n    … and 96 more\n"), "{printed}");
+    assert_eq!(printed.matches("\n    http://").count(), 5, "{printed}");
+    // Also for a URL that was never admitted.
+    let printed = why(&state_dir, "http://elsewhere.test/", 1);
+    assert!(printed.contains("out of scope") && printed.contains("\n  linked from: 100 of 302"), "{printed}");
+
+    let state_dir = StateDir::new();
+    state_dir.crawl(web.url("/")).with("--scope host --no-content").run().expect(0);
+    let printed = why(&state_dir, &web.url("/popular"), 0);
+    let words = "  linked from: not known, because the crawl does not store page bodies (--no-content)\n";
+    assert!(printed.ends_with(words), "{printed}");
 }
 
 #[test]

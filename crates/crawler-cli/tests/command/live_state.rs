@@ -49,7 +49,7 @@ fn running_crawl_answers_and_a_killed_one_is_read_from_its_state() {
     assert!(show.stdout.contains("the first page"), "{}", show.stdout);
     let pending = run(&["why", &url("/slow"), "--state", &state]).expect(0);
     assert!(
-        pending.stdout.contains("outcome: pending") && pending.stdout.contains("discovered via: link on"),
+        pending.stdout.contains("outcome: pending") && pending.stdout.contains("reached: found on"),
         "{}",
         pending.stdout
     );

@@ -53,14 +53,14 @@ fn summary_accounts_for_every_url_and_link() {
 #[test]
 fn failures_are_printed_as_they_happen() {
     let (web, ended) = crawl("");
-    insta::assert_snapshot!("failures", without_times(&ended.stderr, &web));
+    insta::assert_snapshot!("failures", without_times(&ended.messages(), &web));
 }
 
 #[test]
 fn verbose_prints_every_event_in_order() {
     let (web, ended) = crawl("-v");
     insta::assert_snapshot!("events", without_times(&ended.stdout, &web));
-    assert_eq!(ended.stderr, "");
+    assert_eq!(ended.messages(), "");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn slow_crawl_prints_progress_without_a_terminal() {
     let ended = Crawl::of(web.url("/")).with("--timeout 1m").run().expect(0);
     // Printed while the crawl waited for the response.
     assert_eq!(
-        ended.stderr,
+        ended.messages(),
         format!("Pages 1 · Pending 1 · Requests 3 · 0.2 pages/s · 20 bytes · {}\n", web.url("/a"))
     );
 }

@@ -176,13 +176,13 @@ fn seeds_are_added_to_a_killed_and_to_a_finished_crawl() {
     let lines = place.path("lines");
     killed_after(&web, 4, crawl("/a/").module("jsonl", &lines).start());
     let ended = place.resume(&web.url("/b/")).wait().expect(0);
-    assert!(ended.stderr.contains("adding 1 seed\nresuming: "), "{}", ended.stderr);
+    assert!(ended.messages().contains("adding 1 seed\nresuming: "), "{}", ended.stderr);
     assert_eq!(ended.outcomes()["page"], 18);
     let known = place.resume(&web.url("/b/")).wait().expect(0);
     assert!(known.stderr.contains("is already finished (18 pages); nothing to do"), "{}", known.stderr);
     let ended = crawl("/c/").module("jsonl", &lines).run().expect(0);
     assert!(
-        ended.stderr.contains("adding 1 seed\nresuming: 18 pages so far, 1 URL pending\n"),
+        ended.messages().contains("adding 1 seed\nresuming: 18 pages so far, 1 URL pending\n"),
         "{}",
         ended.stderr
     );
@@ -191,7 +191,7 @@ fn seeds_are_added_to_a_killed_and_to_a_finished_crawl() {
     let again = place.resume("").wait().expect(0);
     assert!(again.stderr.contains("is already finished (27 pages)"), "{}", again.stderr);
     let why = crate::common::run(&["why", &web.url("/c/"), "--state", &place.state()]).expect(0);
-    assert!(why.stdout.contains("discovered via: seed"), "{}", why.stdout);
+    assert!(why.stdout.contains("reached: it is a seed"), "{}", why.stdout);
 }
 
 /// The numbers of the files in a directory, sorted.

@@ -93,7 +93,7 @@ fn failed_urls_are_fetched_again_and_each_has_one_outcome() {
     assert_eq!(web.hits(), hits + 8, "only the failed URLs are requested");
     assert_eq!(urls(&objects_in(&place.path("lines"))).len(), 13, "each page is in the output once");
     let why = run(&["why", &web.url("/3"), "--state", &place.state()]).expect(0).stdout;
-    assert!(why.contains("outcome: page ") && why.contains("discovered via: link on"), "{why}");
+    assert!(why.contains("outcome: page ") && why.contains("reached: found on"), "{why}");
     let none = place.resume("--retry-failed").wait().expect(0);
     assert!(
         none.stderr.contains("no URL has failed for a reason that may pass, so none is fetched again\n"),

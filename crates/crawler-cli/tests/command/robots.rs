@@ -101,8 +101,8 @@ fn wait_for_robots_txt_is_reported_once_with_its_cause() {
         let pipeline = Pipeline::bare(pipeline.url("/")).with("-v --similarity 0").run().expect(0);
         let (web, classic) = classic.join().unwrap();
         let message = |web: &Web| format!("waiting for robots.txt of {} (HTTP 503)\n", web.url(""));
-        assert_eq!(classic.stderr, message(web));
-        assert!(pipeline.stderr.starts_with("waiting for robots.txt of http://"), "{}", pipeline.stderr);
+        assert_eq!(classic.messages(), message(web));
+        assert!(pipeline.messages().starts_with("waiting for robots.txt of http://"), "{}", pipeline.stderr);
         assert_eq!(pipeline.stderr.matches("waiting for").count(), 1, "{}", pipeline.stderr);
     });
 }

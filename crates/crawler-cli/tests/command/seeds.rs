@@ -166,7 +166,7 @@ fn seed_without_a_scheme_is_completed_with_a_note() {
     let bare = web.url("/a").replace("http://", "");
     let note = format!("crawler: '{bare}' has no scheme; crawling http://{bare}\n");
     let ended = Pipeline::bare(bare.clone()).run().expect(0);
-    assert_eq!(ended.stderr, note);
+    assert_eq!(ended.messages(), note);
     let ended = Crawl::of(bare.clone()).run().expect(0);
     assert!(ended.stderr.starts_with(&note), "{}", ended.stderr);
     assert_eq!(ended.sorted_paths(), ["/a"]);

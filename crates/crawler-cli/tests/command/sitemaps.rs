@@ -326,7 +326,7 @@ fn killed_crawl_resumes_with_its_sitemaps_and_why_names_them() {
     let why = |path: &str| run(&["why", &web.url(path), "--state", &directory.state()]).expect(0).stdout;
     let page = why("/2/3");
     assert!(
-        page.contains(&format!("discovered via: sitemap {}\n", web.url("/map2.xml")))
+        page.contains(&format!("reached: listed in the sitemap {},", web.url("/map2.xml")))
             && page.contains("lastmod: 2026-11-05 00:00:00 UTC"),
         "{page}"
     );

@@ -14,6 +14,7 @@ mod lost_crawl;
 mod messages;
 mod outages;
 mod process;
+mod programs;
 mod proxies;
 mod rebalancing;
 mod roles;

@@ -69,9 +69,11 @@ fn workers_have_the_scope_of_seed_lists_and_read_sitemaps() {
     assert_eq!(fixture.pages(), expected(&hosts));
     let why = fixture.run(&["why", &web.url_of("s4.test", "/5"), "--redis"]);
     assert!(why.contains("lastmod: 2026-11-05 00:00:00 UTC"), "{why}");
-    assert!(why.contains("discovered via: link on a sitemap"), "{why}");
+    let sitemap = format!("reached: listed in the sitemap {},", web.url_of("s4.test", "/sitemap.xml"));
+    assert!(why.contains(&sitemap), "{why}");
+    assert!(why.contains("\n  linked from: none of 54 stored pages\n"), "{why}");
     let why = fixture.run(&["why", &web.url_of("s4.test", "/sitemap.xml"), "--redis"]);
-    assert!(why.contains("outcome: sitemap"), "{why}");
+    assert!(why.contains("outcome: sitemap: "), "{why}");
     for role in roles {
         role.signal(rustix::process::Signal::TERM);
         role.wait();

@@ -1,5 +1,7 @@
 //! Controls a distributed crawl from outside its processes: starts it, shows its status, stops it.
 
+use url::Url;
+
 use super::crawl_loss::lost_message;
 use super::process_identity::is_surely_dead;
 use super::{MemberReport, SharedCrawl, StoredReport, end_name};
@@ -32,6 +34,8 @@ use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
 /// ```
 pub struct RemoteCrawl {
     control: CrawlControl,
+    /// The seeds, if this process knows them.
+    seeds: Vec<Url>,
 }
 
 /// The status of a crawl.
@@ -59,12 +63,12 @@ impl RemoteCrawl {
     /// Opens the crawl with these settings, and creates it on Redis if needed.
     pub async fn open(mut crawler: Crawler, shared: &SharedCrawl) -> Result<RemoteCrawl, Error> {
         crawler.derive_settings();
-        Ok(RemoteCrawl { control: crawler.open_on_redis(shared).await? })
+        Ok(RemoteCrawl { control: crawler.open_on_redis(shared).await?, seeds: crawler.seeds })
     }
 
     /// Attaches to an existing crawl, to show its status or stop it.
     pub async fn attach(shared: &SharedCrawl) -> Result<RemoteCrawl, Error> {
-        Ok(RemoteCrawl { control: CrawlControl::attach(shared.redis.clone()).await? })
+        Ok(RemoteCrawl { control: CrawlControl::attach(shared.redis.clone()).await?, seeds: Vec::new() })
     }
 
     /// Submits the seeds and sitemaps of a crawler with these settings, and starts the crawl, or resumes it if it had ended. The
@@ -155,7 +159,7 @@ impl RemoteCrawl {
                 ("cannot read the report of the crawl", "use the version of crawler that ran it");
             Error::Redis(StorageError::with_source(StorageErrorKind::Unsupported, what, error, remedy))
         })?;
-        Ok(Some(report.into_report(resumed)))
+        Ok(Some(report.into_report(&self.seeds, resumed)))
     }
 
     /// A warning if the server's configuration can lose the crawl's data.

@@ -174,6 +174,7 @@ impl Crawler {
             failures,
             last_failure,
             summaries,
+            seeds: pipeline.seed_outcomes(),
             module_failure: pipeline.module_failure().map(|cause| format!("{role}: {cause}")),
             ..MemberReport::with_traffic(&membership.control)
         };

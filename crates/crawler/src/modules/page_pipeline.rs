@@ -322,20 +322,9 @@ impl PagePipeline {
         (self.on_outcome)(shown_url(&lease.url), outcome);
     }
 
-    /// The outcomes of these seeds after their redirects. A seed without one was not reached if the crawl `is_new`, and is
-    /// left out if an earlier process may have fetched it.
-    pub fn seed_outcomes(&self, seeds: &[Url], is_new: bool) -> Vec<(Url, Outcome)> {
-        let outcomes = lock(&self.seeds);
-        let after_redirects = |seed: &Url| {
-            let mut outcome = outcomes.get(seed.as_str());
-            for _ in 0..MAX_REDIRECTS {
-                let Some(Outcome::Redirect { to }) = outcome else { break };
-                outcome = outcomes.get(to).or(outcome);
-            }
-            outcome.cloned().or(is_new.then_some(Outcome::NotReached))
-        };
-        let seeds = seeds.iter().map(without_credentials);
-        seeds.filter_map(|seed| after_redirects(&seed).map(|outcome| (seed, outcome))).collect()
+    /// The outcomes of the seeds that this process fetched, and of the URLs that they redirect to, by URL.
+    pub fn seed_outcomes(&self) -> HashMap<String, Outcome> {
+        lock(&self.seeds).clone()
     }
 
     /// Calls a module, and counts an error or a panic as a failure, unless the module can process no page any more.
@@ -474,6 +463,25 @@ impl OrderedOutputs {
         }
         Ok(())
     }
+}
+
+/// The outcomes of these seeds after their redirects. A seed without one was not reached if the crawl `is_new`, and is left
+/// out if an earlier process may have fetched it.
+pub(crate) fn after_redirects(
+    seeds: &[Url],
+    outcomes: &HashMap<String, Outcome>,
+    is_new: bool,
+) -> Vec<(Url, Outcome)> {
+    let after_redirects = |seed: &Url| {
+        let mut outcome = outcomes.get(seed.as_str());
+        for _ in 0..MAX_REDIRECTS {
+            let Some(Outcome::Redirect { to }) = outcome else { break };
+            outcome = outcomes.get(to).or(outcome);
+        }
+        outcome.cloned().or(is_new.then_some(Outcome::NotReached))
+    };
+    let seeds = seeds.iter().map(without_credentials);
+    seeds.filter_map(|seed| after_redirects(&seed).map(|outcome| (seed, outcome))).collect()
 }
 
 /// The error for an output that was not made. The records file has all of its pages.

@@ -14,7 +14,7 @@ use crate::fetch::fetcher::Fetcher;
 use crate::fetch::network::NetworkMonitor;
 use crate::fetch::throttle::HostThrottle;
 use crate::frontier;
-use crate::modules::page_pipeline::PagePipeline;
+use crate::modules::page_pipeline::{PagePipeline, after_redirects};
 use crate::stop::StopHandle;
 use crate::task::Depth;
 use crate::worker::{Worker, WorkerContext};
@@ -68,7 +68,8 @@ impl<R: Backend> LocalRun<'_, R> {
         let snapshot = block_on(self.snapshot(&crawler))??;
         self.write_unreached()?;
         self.pages.finish_outputs(self.state.is_some());
-        let seeds = self.pages.seed_outcomes(&crawler.seeds, resumed == ResumeStatus::New);
+        let is_new = resumed == ResumeStatus::New;
+        let seeds = after_redirects(&crawler.seeds, &self.pages.seed_outcomes(), is_new);
         let (output_failure, module_failure) = (self.pages.output_failure(), self.pages.module_failure());
         let end = match early_end {
             _ if output_failure.is_some() => CrawlEnd::OutputFailed,

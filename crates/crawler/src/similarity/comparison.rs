@@ -31,7 +31,7 @@ impl ContentType {
     }
 
     /// A Content-Type header with the same meaning.
-    fn header(self) -> Option<String> {
+    pub(crate) fn header(self) -> Option<String> {
         self.charset.map(|charset| format!("text/*; charset={}", charset.name()))
     }
 

@@ -80,12 +80,12 @@ fn history_has_outcome_depth_and_path_of_a_url() {
         let gone = why(&stored, "http://user:word@c.test/gone#here").await;
         assert_eq!((gone.url.as_str(), outcome_of(&gone)), ("http://c.test/gone", "HTTP 404"));
         assert_eq!((gone.depth, gone.by_redirect), (2, false));
-        // No page is stored for a redirect. The path continues beyond it.
-        let path = ["http://c.test/", "a URL that is not stored any more", "http://a.test/"];
+        // No page is stored for a redirect, but its URL is.
+        let path = ["http://c.test/", "http://b.test/moved", "http://a.test/"];
         assert_eq!(gone.found_on, path);
         let target = why(&stored, "http://c.test/").await;
         assert_eq!((outcome_of(&target), target.by_redirect, target.depth), ("page", true, 1));
-        assert_eq!(outcome_of(&why(&stored, "http://b.test/moved").await), "redirect");
+        assert_eq!(outcome_of(&why(&stored, "http://b.test/moved").await), "redirect to http://c.test/");
         let seed = why(&stored, "http://a.test/").await;
         assert_eq!((outcome_of(&seed), seed.depth, seed.found_on.len()), ("page", 0, 0));
         assert!(
@@ -127,7 +127,7 @@ fn url_found_at_a_lower_depth_keeps_its_first_outcome() {
         backend.complete(vec![page]).await.unwrap();
 
         let none = why(&stored, "http://none.test/").await;
-        assert_eq!(outcome_of(&none), "robots.txt");
+        assert_eq!(outcome_of(&none), "robots.txt disallows it");
         // A revisit does not change the outcome.
         let assert_first = async || {
             let page = why(&stored, "http://page.test/").await;

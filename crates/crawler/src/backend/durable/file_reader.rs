@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use super::super::linking_pages::{LinkSearch, LinkingPages};
 use super::super::{BackendError, Snapshot, TaskId};
 use super::Tables;
 use super::disk_storage::DiskStorage;
@@ -16,10 +17,17 @@ use super::state_reader::{StateStatus, UrlHistory, UrlStatus, lastmod_time};
 use crate::backend::local::decompress;
 use crate::backend::local::storage::Storage;
 use crate::outcome::Outcome;
+use crate::similarity::PageBody;
 use crate::task_kind::shown_url;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 4096;
+
+/// Number of pages whose bodies are read together.
+const PAGES_PER_READ: usize = 128;
+
+/// How long a question may search the bodies of pages, about: others wait meanwhile.
+const MAX_SEARCH_TIME: Duration = Duration::from_millis(100);
 
 /// The tables of a state, to be read: of a state that no process runs, or of the crawl of this process.
 pub(super) struct FileReader {
@@ -85,10 +93,12 @@ impl FileReader {
                 page_number: Some(row.page_number).filter(|page_number| *page_number > 0),
             },
         };
-        let found_on = self.path_to_seed(task_id, row.from)?;
+        let path = self.path_to_seed(task_id, row.from)?;
+        let (found_on, path_by_redirect) = path.into_iter().map(|row| (row.url, row.redirects > 0)).unzip();
         let lastmod = self.storage.lastmod_of(id)?.map(lastmod_time);
         let (url, by_redirect) = (shown_url(&url).to_owned(), row.redirects > 0);
-        Ok(Some(UrlHistory { url, depth: row.depth, found_on, by_redirect, lastmod, status }))
+        let depth = row.depth;
+        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, path_by_redirect, lastmod, status }))
     }
 
     /// A stored page, by its URL in the admitted form.
@@ -102,6 +112,53 @@ impl FileReader {
         let rows = self.storage.view.pages_from(0, max)?.into_iter();
         let pages = rows.map(|(_, row)| PageRow::from_bytes(&row).map(|row| row.url));
         pages.collect::<Option<Vec<String>>>().ok_or_else(|| self.storage.view.damaged())
+    }
+
+    /// Those of the stored pages that link to a URL, from the page of this ID on, and the ID of the next page to read.
+    pub(super) fn linking_pages(
+        &self,
+        url: String,
+        strip_query: &[String],
+        mut first: u64,
+    ) -> Result<(LinkingPages, Option<u64>), BackendError> {
+        let (mut search, started) = (LinkSearch::new(url, strip_query), Instant::now());
+        loop {
+            let rows = self.storage.view.pages_from(first, PAGES_PER_READ)?;
+            let Some((last, _)) = rows.last() else { return Ok((search.found, None)) };
+            let next = last.checked_add(1);
+            self.search_pages(rows, &mut search)?;
+            match next {
+                Some(next) if started.elapsed() < MAX_SEARCH_TIME => first = next,
+                next => return Ok((search.found, next)),
+            }
+        }
+    }
+
+    /// Searches the bodies of these pages. Each segment of bodies is read once.
+    fn search_pages(&self, rows: Vec<(u64, Vec<u8>)>, search: &mut LinkSearch) -> Result<(), BackendError> {
+        let view = &self.storage.view;
+        let mut pages = Vec::with_capacity(rows.len());
+        for (_, row) in rows {
+            let page = PageRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
+            pages.extend(page.body.map(|location| (location, page)));
+        }
+        pages.sort_unstable_by_key(|(location, _)| (location.segment, location.offset));
+        let mut segment = (u64::MAX, Vec::new());
+        for (location, page) in pages {
+            if segment.0 != location.segment {
+                // The page may have been removed since its row was read.
+                let Some(bodies) = view.bodies(location.segment)? else { continue };
+                segment = (location.segment, bodies);
+            }
+            let body = location.read(&segment.1).ok_or_else(|| view.damaged())?;
+            let body = decompress(body).map_err(BackendError::State)?;
+            search.read(&PageBody {
+                url: &page.url,
+                content_type: page.fingerprint.content_type,
+                body: &body,
+            });
+        }
+        Ok(())
     }
 
     /// The row of a URL, and whether the URL is completed.
@@ -125,14 +182,14 @@ impl FileReader {
         }))
     }
 
-    /// The URLs on the path from a URL to a seed.
-    fn path_to_seed(&self, of: TaskId, mut from: TaskId) -> Result<Vec<String>, BackendError> {
+    /// The rows of the URLs on the path from a URL to a seed.
+    fn path_to_seed(&self, of: TaskId, mut from: TaskId) -> Result<Vec<CompletedRow>, BackendError> {
         let (mut path, mut visited) = (Vec::new(), HashSet::from([of]));
         while visited.insert(from)
             && let Some((row, _)) = self.row(from)?
         {
-            path.push(row.url);
             from = row.from;
+            path.push(row);
         }
         Ok(path)
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::BackendError;
+use super::super::linking_pages::LinkingPages;
 use super::file_reader::FileReader;
 use super::outputs::RecordedOutput;
 use super::state_reader::{StateStatus, UrlHistory};
@@ -18,6 +19,8 @@ pub(super) enum Inquiry {
     Content(String),
     Pages(usize),
     SeedIndex,
+    /// The URL, the query parameters that the crawl removes, and the ID of the first page to read.
+    LinkingPages(String, Vec<String>, u64),
 }
 
 /// The answer to an [`Inquiry`] of the same name.
@@ -31,6 +34,8 @@ pub(super) enum Answer {
     Pages(Vec<String>),
     /// The secret of the hashes, and the index.
     SeedIndex(u128, Vec<u8>),
+    /// Some of the pages, and the ID of the next page to read.
+    LinkingPages(LinkingPages, Option<u64>),
     /// The state cannot be read, and why.
     Failed(String),
 }
@@ -45,6 +50,10 @@ impl Inquiry {
             Inquiry::History(url) => Answer::History(reader.history(url)?),
             Inquiry::Content(url) => Answer::Content(reader.content(&url)?),
             Inquiry::Pages(max) => Answer::Pages(reader.pages(max)?),
+            Inquiry::LinkingPages(url, strip_query, first) => {
+                let (found, next) = reader.linking_pages(url, &strip_query, first)?;
+                Answer::LinkingPages(found, next)
+            }
             Inquiry::SeedIndex => {
                 let (secret, index) = reader.seed_index()?;
                 Answer::SeedIndex(secret, index)

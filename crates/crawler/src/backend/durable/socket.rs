@@ -10,6 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::super::linking_pages::LinkingPages;
 use super::inquiry::{Answer, Inquiry};
 use crate::error::{Error, StorageError, StorageErrorKind};
 
@@ -20,7 +21,7 @@ const SOCKET_FILE: &str = "crawl.socket";
 const MAX_PATH_BYTES: usize = 100;
 
 /// Precedes every question. Another version of the crawler has another number if its messages differ.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 
 /// The largest question: URLs have at most 2,048 bytes.
 const MAX_QUESTION_BYTES: usize = 16 << 10;
@@ -108,7 +109,11 @@ fn exchange(stream: &UnixStream, inquiry: &Inquiry) -> io::Result<Answer> {
 impl Answer {
     /// The answer to a question with a URL that is too long to have been admitted.
     fn too_long(inquiry: &Inquiry) -> Answer {
-        if let Inquiry::Content(_) = inquiry { Answer::Content(None) } else { Answer::History(None) }
+        match inquiry {
+            Inquiry::Content(_) => Answer::Content(None),
+            Inquiry::LinkingPages(..) => Answer::LinkingPages(LinkingPages::default(), None),
+            _ => Answer::History(None),
+        }
     }
 }
 

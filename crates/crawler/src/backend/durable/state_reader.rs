@@ -1,14 +1,16 @@
 //! Reads a state from outside its crawl: the history of a URL, stored pages, counts. If a process runs the crawl, that process
 //! answers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::super::Snapshot;
+use super::super::linking_pages::LinkingPages;
 use super::file_reader::FileReader;
 use super::inquiry::{Answer, Inquiry};
 use super::open::{check_is_directory, read_hash_key};
@@ -24,17 +26,21 @@ use crate::similarity::HashKey;
 use crate::task::Depth;
 use crate::task_kind::TaskKind;
 
-/// How often a state that is in use is tried again if its process does not answer: the process may be starting or exiting.
-const ATTEMPTS: u32 = 3;
+/// How often a state that is in use is tried again if its process does not answer: the process may be starting or exiting, or
+/// other readers use the state.
+const ATTEMPTS: u32 = 8;
+
+/// How long a reader that searches pages leaves the state to others, again and again. They try to lock it more often.
+const SEARCH_PAUSE: Duration = Duration::from_millis(20);
 
 /// A state, opened for reading. If a process runs the crawl, that process answers from its last commit.
 pub struct StateReader(Source);
 
 enum Source {
-    /// No process uses the state.
-    File(Box<FileReader>),
+    /// No process uses the state in this directory.
+    File(Box<FileReader>, PathBuf),
     /// A process runs the crawl in this directory.
-    Process(std::path::PathBuf),
+    Process(PathBuf),
 }
 
 /// The history of a URL.
@@ -49,6 +55,9 @@ pub struct UrlHistory {
     pub found_on: Vec<String>,
     /// The URL was found as the target of a redirect, not of a link.
     pub by_redirect: bool,
+    /// The same for each URL of `found_on`.
+    #[doc(hidden)]
+    pub path_by_redirect: Vec<bool>,
     /// When the page was last modified, if a sitemap says so.
     pub lastmod: Option<SystemTime>,
     /// Whether the URL is pending, or its outcome.
@@ -99,7 +108,7 @@ impl StateReader {
             match open(directory) {
                 Ok(tables) => {
                     let reader = FileReader::new(Arc::new(tables), directory)?;
-                    return Ok(StateReader(Source::File(Box::new(reader))));
+                    return Ok(StateReader(Source::File(Box::new(reader), directory.to_owned())));
                 }
                 Err(Error::State(error))
                     if error.kind() == StorageErrorKind::InUse && attempts < ATTEMPTS => {}
@@ -173,6 +182,43 @@ impl StateReader {
         Ok(None)
     }
 
+    /// Returns the stored pages that link to a URL. The crawl removes query parameters of these patterns from links. Stops
+    /// reading at the deadline.
+    #[doc(hidden)]
+    pub fn linking_pages(
+        &mut self,
+        url: &Url,
+        strip_query: &[String],
+        deadline: Instant,
+    ) -> Result<LinkingPages, Error> {
+        let (mut found, mut first) = (LinkingPages::default(), 0);
+        loop {
+            match self.answer(Inquiry::LinkingPages(admitted_form(url), strip_query.to_vec(), first)) {
+                Ok(Answer::LinkingPages(more, next)) => {
+                    found.add(more);
+                    let Some(next) = next else { return Ok(found) };
+                    first = next;
+                }
+                Ok(other) => return Err(other.unexpected()),
+                // The crawl has been started meanwhile, and does not answer yet.
+                Err(_) if first > 0 => return Ok(LinkingPages { has_unread: true, ..found }),
+                Err(error) => return Err(error),
+            }
+            if Instant::now() >= deadline {
+                return Ok(LinkingPages { has_unread: true, ..found });
+            }
+            self.pause();
+        }
+    }
+
+    /// Lets others use the state for a moment.
+    fn pause(&mut self) {
+        if let Source::File(_, directory) = &mut self.0 {
+            self.0 = Source::Process(std::mem::take(directory));
+            thread::sleep(SEARCH_PAUSE);
+        }
+    }
+
     /// Returns a stored page.
     pub fn content(&mut self, url: &Url) -> Result<Option<Vec<u8>>, Error> {
         match self.answer(Inquiry::Content(admitted_form(url)))? {
@@ -192,7 +238,7 @@ impl StateReader {
 
     fn answer(&mut self, inquiry: Inquiry) -> Result<Answer, Error> {
         let directory = match &mut self.0 {
-            Source::File(reader) => return Ok(inquiry.answer(reader)?),
+            Source::File(reader, _) => return Ok(inquiry.answer(reader)?),
             Source::Process(directory) => directory.clone(),
         };
         match socket::ask(&directory, &inquiry) {
@@ -202,7 +248,7 @@ impl StateReader {
                 let tables = open(&directory)?;
                 let mut reader = Box::new(FileReader::new(Arc::new(tables), &directory)?);
                 let answer = inquiry.answer(&mut reader);
-                self.0 = Source::File(reader);
+                self.0 = Source::File(reader, directory);
                 Ok(answer?)
             }
             Err(AskError::Failed(error)) => Err(error),

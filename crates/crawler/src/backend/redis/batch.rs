@@ -28,6 +28,8 @@ pub(super) struct Batch {
     pub(super) depths: ChangedRows,
     /// The records of completed URLs.
     pub(super) completed: Vec<u8>,
+    /// The URLs and outcomes that the records do not have, by the IDs of the URLs.
+    pub(super) reasons: ChangedRows,
     pub(super) pages: ChangedRows,
     pub(super) hosts: HashMap<String, Option<Vec<u8>>>,
     pub(super) domains: HashMap<String, u32>,
@@ -52,7 +54,7 @@ impl Batch {
 
     /// Whether there are no changes.
     pub(super) fn is_empty(&self) -> bool {
-        let tables = [&self.tasks, &self.leases, &self.depths, &self.pages];
+        let tables = [&self.tasks, &self.leases, &self.depths, &self.reasons, &self.pages];
         tables.iter().all(|table| table.is_empty())
             && self.completed.is_empty()
             && self.hosts.is_empty()
@@ -81,8 +83,15 @@ impl Batch {
     /// The commands that write the batch, with the counters and sessions as they are after it.
     pub(super) fn commands(&self, keys: &CrawlKeys, checkpoint: &[u8], sessions: &[u8]) -> Commands {
         let mut commands = Commands::default();
-        let Batch { tasks, leases, depths, pages, .. } = self;
-        for (name, rows) in [("tasks", tasks), ("leases", leases), ("depths", depths), ("pages", pages)] {
+        let Batch { tasks, leases, depths, reasons, pages, .. } = self;
+        let tables = [
+            ("tasks", tasks),
+            ("leases", leases),
+            ("depths", depths),
+            ("reasons", reasons),
+            ("pages", pages),
+        ];
+        for (name, rows) in tables {
             let rows = rows.iter().map(|(id, row)| (id.to_le_bytes().to_vec(), row.as_ref()));
             commands.hash(&keys.of(name), rows);
         }

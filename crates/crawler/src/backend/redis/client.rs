@@ -15,7 +15,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-pub(super) use self::bodies::load_body;
+pub(super) use self::bodies::{load_bodies, load_body};
 use self::exchange::{Exchange, Pending};
 use self::sent_links::SentLinks;
 use super::super::{

@@ -12,6 +12,7 @@ use super::super::WorkerId;
 ///     leases         hash: leases and their reservations by task ID
 ///     depths         hash: smaller depths of outstanding URLs, by URL ID
 ///     completed      list: records of completed URLs
+///     reasons        hash: URLs and outcomes of completed URLs whose records do not tell all, by URL ID
 ///     pages          hash: fingerprints of stored pages, by URL ID
 ///     hosts, domains hashes: delays and page counts of hosts; pages that link to domains
 ///     seed-index     string: the hosts, domains or prefixes of listed seeds, as hashes
@@ -36,12 +37,13 @@ pub(super) struct CrawlKeys {
 }
 
 /// The keys of the frontier's state, apart from what a report needs.
-const STATE: [&str; 14] = [
+const STATE: [&str; 15] = [
     "urls",
     "tasks",
     "leases",
     "depths",
     "completed",
+    "reasons",
     "pages",
     "hosts",
     "domains",

@@ -1,23 +1,25 @@
 //! Reads what a distributed crawl has stored on Redis, without taking part in it: outcomes of URLs, and stored pages.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use url::Url;
 
 use super::super::durable::records::{PageRow, TaskRow};
 use super::super::durable::{UrlHistory, UrlStatus, admitted_form, admitted_forms, lastmod_time};
+use super::super::linking_pages::{LinkSearch, LinkingPages};
 use super::super::{BackendError, Snapshot};
 use super::RedisCrawl;
-use super::client::load_body;
+use super::client::{load_bodies, load_body};
 use super::connection::Call;
 use super::control::{CrawlControl, Shared};
-use super::records::CompletedRecord;
+use super::records::{CompletedRecord, ReasonRow};
 use super::restore::Rows;
 use crate::backend::local::BackendConfig;
 use crate::outcome::Outcome;
 use crate::scope::Scope;
 use crate::seed_list::SeedIndex;
+use crate::similarity::PageBody;
 use crate::task::Depth;
 
 /// The longest path to a seed that is followed.
@@ -26,8 +28,8 @@ const MAX_PATH: usize = 1_000;
 /// Stands for a page on the path to a seed whose URL is not stored, because its body is not, or not any more.
 const NOT_STORED: &str = "a URL that is not stored any more";
 
-/// Stands for a sitemap. Redis has the URLs of pages only.
-const SITEMAP: &str = "a sitemap whose URL is not stored";
+/// How many bodies are read together.
+const PAGES_PER_READ: usize = 64;
 
 /// A distributed crawl, to be read.
 pub struct RedisStateReader {
@@ -79,14 +81,19 @@ impl RedisStateReader {
         let (forms, url) = (admitted_forms(url), admitted_form(url));
         let known = known_urls(&Rows { connection, keys }, *key).await?;
         let mut ids = forms.iter().map(|form| key.url_id(form));
-        let Some((id, KnownUrl { depth, by_redirect, from, status })) =
+        let Some((id, KnownUrl { depth, by_redirect, from, mut status })) =
             ids.find_map(|id| Some((id, known.get(&id)?.clone())))
         else {
             return Ok(None);
         };
+        if let UrlStatus::Completed { outcome, .. } = &mut status
+            && let Some(reason) = self.reason(id).await?
+        {
+            *outcome = reason.outcome;
+        }
         let get = Call::new("HGET", keys.of("lastmods")).arg(id.to_le_bytes().to_vec());
         let lastmod = connection.one::<Option<u32>>(get).await?.map(lastmod_time);
-        let mut found_on = Vec::new();
+        let (mut found_on, mut path_by_redirect) = (Vec::new(), Vec::new());
         let (mut visited, mut next) = (HashSet::from([id]), from);
         while visited.insert(next)
             && found_on.len() < MAX_PATH
@@ -94,19 +101,63 @@ impl RedisStateReader {
         {
             let get = Call::new("HGET", keys.of("pages")).arg(next.to_le_bytes().to_vec());
             let row: Option<Vec<u8>> = connection.one(get).await?;
-            let url = row.and_then(|row| Some(PageRow::from_bytes(&row)?.url));
-            found_on.push(url.unwrap_or_else(|| not_stored(&page.status).to_owned()));
+            let url = match row.and_then(|row| Some(PageRow::from_bytes(&row)?.url)) {
+                Some(url) => Some(url),
+                None => self.reason(next).await?.map(|reason| reason.url),
+            };
+            found_on.push(url.unwrap_or_else(|| NOT_STORED.to_owned()));
+            path_by_redirect.push(page.by_redirect);
             next = page.from;
         }
-        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, lastmod, status }))
+        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, path_by_redirect, lastmod, status }))
     }
-}
 
-/// What stands for a URL that is known by its ID only.
-fn not_stored(status: &UrlStatus) -> &'static str {
-    match status {
-        UrlStatus::Completed { outcome, .. } if outcome.starts_with("sitemap") => SITEMAP,
-        _ => NOT_STORED,
+    /// What the record of a completed URL does not tell.
+    async fn reason(&self, id: u64) -> Result<Option<ReasonRow>, BackendError> {
+        let Shared { connection, keys, .. } = &*self.control.shared;
+        let get = Call::new("HGET", keys.of("reasons")).arg(id.to_le_bytes().to_vec());
+        let row: Option<Vec<u8>> = connection.one(get).await?;
+        Ok(row.and_then(|row| ReasonRow::from_bytes(&row)))
+    }
+
+    /// The stored pages that link to a URL. The crawl removes query parameters of these patterns from links. Stops reading
+    /// at the deadline.
+    pub async fn linking_pages(
+        &self,
+        url: &Url,
+        strip_query: &[String],
+        deadline: Instant,
+    ) -> Result<LinkingPages, BackendError> {
+        let Shared { connection, keys, .. } = &*self.control.shared;
+        let rows = Rows { connection, keys };
+        let mut search = LinkSearch::new(admitted_form(url), strip_query);
+        // A row may be read twice while the hash changes.
+        let (mut cursor, mut known) = (0, HashSet::new());
+        loop {
+            let (next, pages) = rows.some("pages", cursor).await?;
+            let pages = pages.into_iter().filter_map(|(id, row)| {
+                let id = u64::from_le_bytes(id.try_into().ok()?);
+                Some((id, PageRow::from_bytes(&row)?))
+            });
+            let pages: Vec<(u64, PageRow)> = pages.filter(|(id, _)| known.insert(*id)).collect();
+            for pages in pages.chunks(PAGES_PER_READ) {
+                if Instant::now() >= deadline {
+                    search.found.has_unread = true;
+                    return Ok(search.found);
+                }
+                let ids: Vec<u64> = pages.iter().map(|(id, _)| *id).collect();
+                let bodies = load_bodies(connection, keys, &ids).await?;
+                for ((_, page), body) in pages.iter().zip(bodies) {
+                    let Some(body) = body else { continue };
+                    let content_type = page.fingerprint.content_type;
+                    search.read(&PageBody { url: &page.url, content_type, body: &body });
+                }
+            }
+            match next {
+                0 => return Ok(search.found),
+                next => cursor = next,
+            }
+        }
     }
 }
 
@@ -144,14 +195,14 @@ async fn known_urls(
 }
 
 fn completed(record: &CompletedRecord, page_number: Option<u64>) -> KnownUrl {
-    let outcome = record.code.label();
+    let label = record.code.label();
     KnownUrl {
         depth: record.depth,
         by_redirect: record.code.by_redirect(),
         from: record.from,
         status: UrlStatus::Completed {
-            is_temporary: Outcome::label_is_temporary(&outcome),
-            outcome,
+            is_temporary: Outcome::label_is_temporary(&label),
+            outcome: Outcome::text_of_label(&label).into_owned(),
             at: UNIX_EPOCH + Duration::from_secs(record.completed_at.into()),
             page_number,
         },

@@ -7,6 +7,7 @@ use super::super::durable::records::take;
 use super::messages::{decode, encode};
 use super::outcome_code::OutcomeCode;
 use crate::backend::local::storage::{CompletedUrl, QueuedTask};
+use crate::outcome::Outcome;
 use crate::task::Depth;
 
 /// A completed URL. A crawl has millions of them, so a record has no text.
@@ -67,6 +68,33 @@ impl CompletedRecord {
     }
 }
 
+/// The URL and the outcome of a completed URL whose record does not tell all: redirects, failures with a cause, and sitemaps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ReasonRow {
+    pub(super) url: String,
+    pub(super) outcome: String,
+}
+
+/// The longest outcome that is stored, in bytes. Only the texts of servers are longer.
+const MAX_REASON_BYTES: usize = 2 * crate::html::MAX_URL_BYTES;
+
+impl ReasonRow {
+    /// The row of a URL with this outcome; `None` if its record tells all.
+    pub(super) fn of(url: &str, outcome: &Outcome) -> Option<ReasonRow> {
+        let mut reason = outcome.reason()?;
+        reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
+        Some(ReasonRow { url: url.to_owned(), outcome: reason })
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<ReasonRow> {
+        decode(bytes)
+    }
+}
+
 /// A leased URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LeaseRow {
@@ -108,6 +136,23 @@ mod tests {
             let row = LeaseRow { worker: 3, lease_id: 1 << 50, queue: 9, attempts: 1, reservation };
             assert_eq!(LeaseRow::from_bytes(&row.to_bytes()), Some(row));
         }
+    }
+
+    #[test]
+    fn only_outcomes_that_say_more_than_their_label_have_a_reason() {
+        let reason = |outcome: &Outcome| ReasonRow::of("http://a/", outcome);
+        for outcome in crate::outcome::tests::all_outcomes() {
+            let text = reason(&outcome).map(|row| row.outcome);
+            let text = text.unwrap_or_else(|| Outcome::text_of_label(&outcome.label()).into_owned());
+            assert_eq!(text, outcome.to_string());
+        }
+        assert_eq!(reason(&Outcome::RobotsDisallowed), None);
+        let long = Outcome::InvalidResponse { cause: "ä".repeat(10_000) };
+        let row = reason(&long).unwrap();
+        assert_eq!(
+            (row.outcome.len(), ReasonRow::from_bytes(&row.to_bytes())),
+            (MAX_REASON_BYTES, Some(row.clone()))
+        );
     }
 
     proptest! {

@@ -42,6 +42,9 @@ pub(super) struct Restored {
     pub(super) applied: Position,
 }
 
+/// A field of a hash and its value.
+type Row = (Vec<u8>, Vec<u8>);
+
 /// The rows of a crawl on Redis.
 pub(super) struct Rows<'a> {
     pub(super) connection: &'a Connection,
@@ -136,11 +139,9 @@ impl Rows<'_> {
         name: &str,
         mut row: impl FnMut(Vec<u8>, Vec<u8>) -> Option<()>,
     ) -> Result<(), BackendError> {
-        let mut cursor = 0u64;
+        let mut cursor = 0;
         loop {
-            let scan = Call::new("HSCAN", self.keys.of(name)).arg(cursor).arg("COUNT").arg(ROWS);
-            type Row = (Vec<u8>, Vec<u8>);
-            let (next, rows): (u64, Vec<Row>) = self.connection.one(scan).await?;
+            let (next, rows) = self.some(name, cursor).await?;
             for (field, value) in rows {
                 row(field, value).ok_or_else(|| self.damaged())?;
             }
@@ -149,6 +150,12 @@ impl Rows<'_> {
             }
             cursor = next;
         }
+    }
+
+    /// Some fields and values of a hash, and the cursor of the next ones; 0 after the last ones.
+    pub(super) async fn some(&self, name: &str, cursor: u64) -> Result<(u64, Vec<Row>), BackendError> {
+        let scan = Call::new("HSCAN", self.keys.of(name)).arg(cursor).arg("COUNT").arg(ROWS);
+        self.connection.one(scan).await
     }
 
     /// Calls `apply` with the records of all completed URLs, in the order of completion.

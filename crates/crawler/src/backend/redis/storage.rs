@@ -12,7 +12,7 @@ use super::super::durable::records::{BodyLocation, HostRow, PageRow, TaskRow};
 use super::super::{BackendError, HostDelay, Lease, TaskId, WorkerId};
 use super::batch::Batch;
 use super::messages::{Position, Session, WorkerMessage};
-use super::records::{CompletedRecord, LeaseRow};
+use super::records::{CompletedRecord, LeaseRow, ReasonRow};
 use crate::backend::local::budgets::BudgetReservation;
 use crate::backend::local::compressed_queue::CompressedUrlQueue;
 use crate::backend::local::memory_storage::MemoryStorage;
@@ -167,6 +167,12 @@ impl Storage for RedisStorage {
     fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl) {
         let record = CompletedRecord::new(id, task, &completed, unix_millis() / 1000);
         self.batch.completed.extend(record.to_bytes());
+        if let Some(reason) = ReasonRow::of(&task.url, completed.outcome) {
+            self.batch.reasons.insert(id, Some(reason.to_bytes()));
+        } else if task.is_revisit {
+            // The first visit may have had one.
+            self.batch.reasons.insert(id, None);
+        }
         self.batch.tasks.insert(task.task_id.0, None);
         if self.keep_depths {
             self.batch.depths.insert(id, None);

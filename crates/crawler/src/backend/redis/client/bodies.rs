@@ -97,7 +97,20 @@ pub(in super::super) async fn load_body(
     keys: &CrawlKeys,
     id: u64,
 ) -> Result<Option<Vec<u8>>, BackendError> {
-    let body: Option<Vec<u8>> = connection.one(Call::new("GET", keys.body(id))).await?;
+    Ok(load_bodies(connection, keys, &[id]).await?.pop().flatten())
+}
+
+/// Loads the bodies of pages, by the IDs of their URLs.
+pub(in super::super) async fn load_bodies(
+    connection: &Connection,
+    keys: &CrawlKeys,
+    ids: &[u64],
+) -> Result<Vec<Option<Vec<u8>>>, BackendError> {
+    let calls = ids.iter().map(|id| Call::new("GET", keys.body(*id)));
+    connection.all(calls.collect()).await?.into_iter().map(stored_body).collect()
+}
+
+fn stored_body(body: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, BackendError> {
     let body = match body.as_deref().and_then(<[u8]>::split_first) {
         Some((&PLAIN, bytes)) => Body::Plain(bytes.into()),
         Some((&COMPRESSED, bytes)) => Body::Compressed(bytes.into()),
