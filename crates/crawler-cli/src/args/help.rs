@@ -86,7 +86,8 @@ Modules:
   edges=FILE    write the link graph as CSV: from,to
   words[=N]     print the N (20) most frequent words in the summary
   exec=COMMAND  send each page as a JSON line to the standard input of COMMAND
-A FILE of '-' is standard output.
+A FILE of '-' is standard output. A program of exec that exits with status 0 is
+started again for the next page; another status is a failure.
 
 TIME is a number followed by ms, s, m or h; without a unit, seconds.
 SIZE is a number followed by KB, MB, GB or TB (or KiB, MiB, GiB); without a
@@ -114,8 +115,8 @@ Exit status:
        that writes its pages nowhere else
   1    no page was stored, or the crawl failed, or the summary was not printed
   2    invalid arguments; nothing was fetched or written
-  3    a page or the summary file could not be written, or the program of an
-       exec module was given up
+  3    a page or the summary file could not be written, or a module can process
+       no more pages: its program cannot be run or keeps dying
   130  interrupted by Ctrl-C; requests in flight finished first
   143  terminated by SIGTERM; requests in flight finished first
 A second signal exits at once, without waiting for requests in flight.
@@ -147,7 +148,8 @@ Exit status:
   1    no page was stored, or the crawl failed, or another process is using DIR
   2    invalid arguments, an option that cannot change, or DIR has no state that
        this command can resume
-  3    a page or the summary file could not be written
+  3    a page or the summary file could not be written, or a module can process
+       no more pages: its program cannot be run or keeps dying
   130  interrupted by Ctrl-C; requests in flight finished first
   143  terminated by SIGTERM; requests in flight finished first
 

@@ -79,6 +79,7 @@ pub struct SummaryJson<'s> {
     last_module_failure: Option<&'s str>,
     module_summaries: &'s [String],
     output_failure: Option<String>,
+    module_failure: Option<&'s str>,
     /// Hosts that were given up, and why; the first hundred.
     unreachable_hosts: &'s BTreeMap<String, String>,
     /// Sitemaps that failed, and why; the first hundred.
@@ -248,6 +249,7 @@ impl<'s> SummaryJson<'s> {
             last_module_failure: report.module_failures.last_failure.as_deref(),
             module_summaries: &report.module_summaries,
             output_failure: report.output_failure.as_ref().map(|failure| format!("{failure:#}")),
+            module_failure: report.module_failure.as_deref(),
             unreachable_hosts: &report.snapshot.unreachable_hosts,
             failed_sitemaps: &report.snapshot.failed_sitemaps,
             redis: report.redis_traffic,
