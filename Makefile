@@ -16,6 +16,9 @@ CHAOS_SEEDS ?= 1 2 3
 # `make test`: how many tests run in parallel, and where the C library is built.
 TEST_THREADS ?= 8
 CAPI_TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))/capi
+# `make test`: the Python that reads back what outputs write, and its packages.
+TEST_PYTHON = $(abspath $(or $(CARGO_TARGET_DIR),target))/python
+TEST_PYTHON_PACKAGES ?= pyarrow duckdb networkx
 # `make fuzz`: seconds per fuzz target, and the targets.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
@@ -37,13 +40,14 @@ endif
 demo: ## crawl a small site served on loopback, no network needed
 	$(CARGO) run --profile demo -p crawler-cli -- demo
 
-test: ## run all tests; installs missing programs with apt
-	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server bash=bash zsh=zsh fish=fish groff=groff-base mandoc=mandoc openssl=openssl '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
+test: ## run all tests; installs missing programs with apt and Python packages from PyPI
+	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server bash=bash zsh=zsh fish=fish groff=groff-base mandoc=mandoc openssl=openssl python3=python3-venv '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
+	scripts/python-packages "$(TEST_PYTHON)" $(TEST_PYTHON_PACKAGES)
 	@# The C tests link the library as it is installed: built alone, without the network features of the other crates.
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-only \
 		$(CARGO) build -p crawler-capi --target-dir "$(CAPI_TARGET)"
 	@# Most tests wait for timers, servers or processes, so more tests than cores run in parallel.
-	CRAWLER_CAPI_LIBRARY="$(CAPI_TARGET)/debug" RUST_TEST_THREADS=$(TEST_THREADS) \
+	CRAWLER_CAPI_LIBRARY="$(CAPI_TARGET)/debug" CRAWLER_TEST_PYTHON="$(TEST_PYTHON)/bin/python" RUST_TEST_THREADS=$(TEST_THREADS) \
 		$(CARGO) test --workspace --no-fail-fast -- --include-ignored --skip in_make_chaos
 
 soak: ## kill crawls of thousands of pages KILLS times for each of SEEDS, resume them, and check the results

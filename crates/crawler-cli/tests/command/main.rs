@@ -47,6 +47,7 @@ mod seeds;
 mod sitemaps;
 mod sites;
 mod state;
+mod tables;
 mod trust;
 mod urls;
 mod usage;

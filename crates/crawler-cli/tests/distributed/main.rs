@@ -22,4 +22,5 @@ mod sites;
 mod sources;
 mod starts;
 mod startup_errors;
+mod tables;
 mod urls;

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crawler::internal::backend::durable::{StateReader, UrlStatus};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
 use serde_json::Value;
 use testweb::{Hit, Log, Web};
 
@@ -91,6 +93,8 @@ pub fn outputs(directory: &Path, known_web: KnownWeb, web: &Web) {
     });
     assert_eq!(numbered.count(), urls.len());
     rows(directory, web);
+    table(directory);
+    graph(directory, known_web, web);
 }
 
 /// Checks that every URL that was requested has a row, with the status of its last response, and that the rows are those that were
@@ -118,6 +122,40 @@ fn rows(directory: &Path, web: &Web) {
         assert_eq!(row["found_on"].is_null(), is_seed, "{row}");
         assert!(row["found_on"].as_str().is_none_or(|page| rows[page]["outcome"] == "page"), "{row}");
     }
+}
+
+/// Checks that the table has every page once, in the order of the pages.
+pub fn table(directory: &Path) {
+    let table = SerializedFileReader::new(fs::File::open(directory.join("parquet")).unwrap()).unwrap();
+    let rows = table.get_row_iter(None).unwrap().map(Result::unwrap);
+    let pages: Vec<String> = rows.map(|row| row.get_string(0).unwrap().clone()).collect();
+    assert!(pages == urls(directory), "the rows are in the order of the pages");
+}
+
+/// Checks that the graph has every URL and every link and redirect once.
+pub fn graph(directory: &Path, known_web: KnownWeb, web: &Web) {
+    let port = web.port().to_string();
+    let graph = fs::read_to_string(directory.join("graphml")).unwrap();
+    let (mut nodes, mut edges) = (BTreeSet::new(), BTreeSet::new());
+    for (url, (host, page)) in known_web.expected_pages(&port) {
+        for to in known_web.links(host, page, &port) {
+            let redirect =
+                to.split_once("/go/").map(|(origin, page)| (to.clone(), format!("{origin}/p{page}")));
+            nodes.insert(to.clone());
+            edges.insert((url.clone(), to));
+            edges.extend(redirect);
+        }
+        nodes.insert(url);
+    }
+    let nodes = nodes.iter().map(|url| format!("<node id=\"{url}\""));
+    let edges = edges.iter().map(|(from, to)| format!("<edge source=\"{from}\" target=\"{to}\""));
+    let expected: BTreeSet<String> = nodes.chain(edges).collect();
+    let is_element = |line: &&str| line.starts_with("<node ") || line.starts_with("<edge ");
+    let start = |line: &str| line.split('>').next().unwrap().to_owned();
+    let elements: Vec<String> = graph.lines().filter(is_element).map(start).collect();
+    assert_eq!(elements.len(), expected.len(), "a node or an edge is there twice");
+    assert_eq!(elements.into_iter().collect::<BTreeSet<_>>(), expected);
+    assert!(graph.ends_with("</graphml>\n"));
 }
 
 /// Checks that no host got a request too early, and few requests were repeated.

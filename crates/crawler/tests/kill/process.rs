@@ -80,7 +80,7 @@ impl CrawlCommand {
     pub fn new(seed: &str, directory: &Path) -> CrawlCommand {
         let path = |name: &str| directory.join(name).display().to_string();
         let modules: Vec<String> =
-            ["jsonl", "edges", "pages", "urls"].iter().map(|name| format!("{name}={}", path(name))).collect();
+            ["jsonl", "edges", "pages", "urls", "parquet", "graphml"].iter().map(|name| format!("{name}={}", path(name))).collect();
         CrawlCommand(json!({
             "seed": seed,
             "state": path("state"),
