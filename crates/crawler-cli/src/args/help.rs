@@ -81,9 +81,13 @@ Modules:
   noop          do nothing
   pages=DIR     write page N to the file DIR/N: its URL, its depth, its body
   jsonl=FILE    write one JSON object per page
+  parquet=FILE  write the fields of jsonl as a Parquet table when the crawl ends
   urls=FILE     write every URL with its outcome: as CSV if FILE ends with .csv,
                 otherwise as JSON lines
-  edges=FILE    write the link graph as CSV: from,to
+  edges=FILE    write the link graph as CSV: from,to; with
+                ,columns=from,to,text,rel,kind also details of links, with
+                ,distinct each edge once, with ,redirects also redirects
+  graphml=FILE  write the link graph as GraphML when the crawl ends
   words[=N]     print the N (20) most frequent words in the summary
   exec=COMMAND  send each page as a JSON line to the standard input of COMMAND
 A FILE of '-' is standard output. A program of exec that exits with status 0 is
@@ -307,6 +311,10 @@ pages.3.jsonl and its index pages.3.jsonl.index, or the directory pages.3. The
 merged output contains each page once, as if one process had written it. Part
 files can come from several machines, and from a crawl that is still running.
 
+Parquet tables and GraphML files are made from records: pages.3.parquet.records
+of worker 3, or pages.parquet.records of a crawl in one process that could not
+make pages.parquet, because it was killed or the disk was full.
+
 Exit status:
   0    the output was written
   1    a part file is damaged or cannot be read
@@ -315,7 +323,8 @@ Exit status:
 
 Examples:
   crawler collect pages.*.jsonl --output pages.jsonl
-  crawler collect --of pages.jsonl";
+  crawler collect --of pages.jsonl
+  crawler collect --of pages.parquet";
 
 /// The help of `--config`.
 pub const CONFIG_OPTION: &str =

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::modules::output::files::{OutputFiles, Start};
+use crate::modules::registry::{self, RegisteredModule};
 
 const OUTPUTS: [(&str, &str); 3] = [("pages", ".jsonl"), ("edges", ".csv"), ("pages", "")];
 
@@ -271,4 +272,38 @@ fn part_of_a_worker_that_crashed_before_its_first_page_has_no_pages() {
         assert_eq!(fs::read(reopened.join("edges.4.csv")).unwrap(), output_header, "after {written} bytes");
         assert_eq!(fs::read(reopened.join("edges.4.csv.index")).unwrap(), part_header);
     }
+}
+
+#[test]
+fn parts_of_an_output_that_is_made_at_the_end_are_merged_and_it_is_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let spec = || match registry::parse(&format!("graphml={}", path("graph.xml").display())) {
+        Ok(RegisteredModule::Output(spec)) => spec,
+        other => panic!("{other:?}"),
+    };
+    for (worker, versions) in [(1, &[(8, 1), (2, 1)][..]), (2, &[(2, 2), (1, 1)])] {
+        let specs = [spec()];
+        let mut parts = Parts::open(&specs, worker, &crawl("example"), false).unwrap();
+        for (task_id, lease_id) in versions {
+            parts.add(*task_id, *lease_id, &writes(&specs, *task_id, *lease_id)).unwrap();
+        }
+    }
+    let output = path("graph.xml");
+    let parts = parts_of(&output);
+    assert_eq!(parts, [path("graph.1.xml.records"), path("graph.2.xml.records")]);
+    let mut printed = Vec::new();
+    let refused = merge(&parts, Destination::Stream(&mut printed), false).unwrap_err().to_string();
+    assert_eq!(refused, "cannot print the output: graphml needs a file; name a file as output");
+    let report = merge_into(&parts, &output, false).unwrap();
+    assert_eq!(report, MergeReport { pages: 3, parts: 2, superseded: 1, retracted: 0, incomplete_bytes: 0 });
+    let graph = text(output.clone());
+    assert_eq!(graph.matches("<data key=\"outcome\">").count(), 3, "{graph}");
+    let edge = |lease: u64| format!("<edge source=\"http://a.test/2\" target=\"http://b.test/{lease},\">");
+    assert!(graph.contains(&edge(2)) && !graph.contains(&edge(1)), "the larger lease counts: {graph}");
+    assert_refused(&parts, &output, &["graph.xml': it already has", "overwrite"]);
+    merge_into(&parts, &output, true).unwrap();
+    assert_eq!(text(output), graph);
+    let names = contents(directory.path());
+    assert_eq!(names.len(), 5, "two parts, two indexes, one graph: {:?}", names.keys());
 }
