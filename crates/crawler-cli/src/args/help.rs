@@ -90,8 +90,9 @@ Modules:
   graphml=FILE  write the link graph as GraphML when the crawl ends
   words[=N]     print the N (20) most frequent words in the summary
   exec=COMMAND  send each page as a JSON line to the standard input of COMMAND
-A FILE of '-' is standard output. A program of exec that exits with status 0 is
-started again for the next page; another status is a failure.
+A FILE of '-' is standard output, except for parquet and graphml. A program of
+exec that exits with status 0 is started again for the next page; another status
+is a failure.
 
 TIME is a number followed by ms, s, m or h; without a unit, seconds.
 SIZE is a number followed by KB, MB, GB or TB (or KiB, MiB, GiB); without a

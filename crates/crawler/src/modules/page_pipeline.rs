@@ -422,12 +422,15 @@ impl PagePipeline {
     }
 
     /// Makes the outputs that are made at the end, from records that are flushed. Their records files are removed unless
-    /// `keep_records` is set. Does nothing if an output has failed: the records may be incomplete.
-    pub fn finish_outputs(&self, keep_records: bool) {
-        for spec in &self.outputs {
-            let files = lock(&self.files);
-            if files.failure.is_some() || files.parts.is_some() {
-                return;
+    /// `keep_records` is set. Does nothing if an output has failed: the records may be incomplete. The callback gets a message about
+    /// each output that takes long.
+    pub fn finish_outputs(&self, keep_records: bool, notice: &dyn Fn(&str)) {
+        if lock(&self.files).parts.is_some() || self.output_failure().is_some() {
+            return;
+        }
+        for spec in self.outputs.iter().filter(|spec| spec.output.finisher().is_some()) {
+            if spec.has_many_records() {
+                notice(&format!("making '{}' from its records", spec.target));
             }
             let finished = catch_panic(|| spec.finish()).unwrap_or_else(|panic| {
                 let cause = format!("cannot make output '{}': it {panic}", spec.target);
@@ -437,7 +440,7 @@ impl PagePipeline {
                 .map_err(|error| not_made(spec, &error))
                 .and_then(|()| if keep_records { Ok(()) } else { spec.remove_records() });
             if let Err(error) = removed {
-                self.output_failed(files, error);
+                self.output_failed(lock(&self.files), error);
             }
         }
     }

@@ -67,7 +67,7 @@ impl<R: Backend> LocalRun<'_, R> {
         written?;
         let snapshot = block_on(self.snapshot(&crawler))??;
         self.write_unreached()?;
-        self.pages.finish_outputs(self.state.is_some());
+        self.pages.finish_outputs(self.state.is_some(), &*crawler.on_notice);
         let is_new = resumed == ResumeStatus::New;
         let seeds = after_redirects(&crawler.seeds, &self.pages.seed_outcomes(), is_new);
         let (output_failure, module_failure) = (self.pages.output_failure(), self.pages.module_failure());

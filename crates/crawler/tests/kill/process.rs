@@ -79,8 +79,10 @@ impl CrawlCommand {
     /// A crawl with its state and its outputs in a directory.
     pub fn new(seed: &str, directory: &Path) -> CrawlCommand {
         let path = |name: &str| directory.join(name).display().to_string();
-        let modules: Vec<String> =
-            ["jsonl", "edges", "pages", "urls", "parquet", "graphml"].iter().map(|name| format!("{name}={}", path(name))).collect();
+        let modules: Vec<String> = ["jsonl", "edges", "pages", "urls", "parquet", "graphml"]
+            .iter()
+            .map(|name| format!("{name}={}", path(name)))
+            .collect();
         CrawlCommand(json!({
             "seed": seed,
             "state": path("state"),

@@ -40,6 +40,9 @@ const LENGTH_BYTES: usize = 8;
 /// The bytes that are read ahead.
 const READ_BUFFER: usize = 256 * 1024;
 
+/// Making a target of fewer bytes of records takes seconds at most.
+const MANY_RECORD_BYTES: u64 = 200_000_000;
+
 /// Makes the target of an output from its records.
 pub trait Finisher: Send + Sync {
     /// Makes the target, or replaces it. Until it returns, an earlier target is unchanged, or complete with each of its files.
@@ -185,6 +188,11 @@ impl OutputSpec {
             Some(_) => format!("{HEADER_START}{}\n", self.output.format()).into_bytes().into(),
             None => self.output.header().into(),
         }
+    }
+
+    /// Whether making the target may take long.
+    pub fn has_many_records(&self) -> bool {
+        fs::metadata(records_path(self.target.path())).is_ok_and(|records| records.len() >= MANY_RECORD_BYTES)
     }
 
     /// Makes the target from the records file, if the output is made at the end.

@@ -60,11 +60,13 @@ impl NewFile {
         let finish = |file: &mut NewFile| {
             file.writer.flush()?;
             file.writer.get_ref().sync_all()?;
-            fs::rename(&file.unfinished, &file.path)
+            fs::rename(&file.unfinished, &file.path)?;
+            file.finished = true;
+            // The records may be removed next, and a power failure must not lose both names.
+            File::open(file.path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new(".")))?
+                .sync_all()
         };
-        finish(&mut self).map_err(|error| self.error(error))?;
-        self.finished = true;
-        Ok(())
+        finish(&mut self).map_err(|error| self.error(error))
     }
 
     /// Hands everything written to the operating system, and returns the temporary name.
