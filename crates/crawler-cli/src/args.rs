@@ -1,5 +1,6 @@
 //! The command line: parses the arguments (`Cli`), checks them, and returns what to run (`Invocation`).
 
+mod check;
 mod classic;
 mod collect;
 mod config;
@@ -25,6 +26,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use crawler::internal::backend::WorkerId;
 
+pub use self::check::CheckReport;
 pub use self::classic::ClassicJob;
 pub use self::collect::{CollectJob, CollectOutput};
 pub use self::config::ConfigArgs;
@@ -35,6 +37,7 @@ pub use self::proxy::PROXY_VARIABLE;
 pub use self::resume::ResumeOptions;
 pub use self::url_query::{CrawlSource, UrlQuery};
 
+use self::check::CheckArgs;
 use self::classic::ClassicArgs;
 use self::collect::CollectArgs;
 use self::errors::{Explainer, UsageError};
@@ -67,6 +70,9 @@ enum CliCommand {
     /// Crawl many hosts and process each page with modules
     #[command(after_help = help::AFTER_CRAWL_HELP)]
     Crawl(Box<CrawlOptions>),
+    /// Check the links of a site, and report those that are broken
+    #[command(after_help = help::AFTER_CHECK_HELP)]
+    Check(Box<CheckArgs>),
     /// Continue a crawl that was started with --state
     #[command(name = RESUME, after_help = help::AFTER_RESUME_HELP)]
     Resume(Box<ResumeOptions>),
@@ -258,6 +264,7 @@ pub fn definition() -> clap::Command {
     Cli::command()
         .mut_args(classic::adapt)
         .mut_subcommand("crawl", crawl::adapt_help)
+        .mut_subcommand("check", |check| check::adapt(crawl::adapt_help(check)))
         .mut_subcommand(RESUME, |resume| resume::adapt(crawl::adapt_help(resume)))
         .mut_subcommand("status", distributed::adapt_status)
         .mut_subcommand("submit", |submit| distributed::adapt_submit(crawl::adapt_help(submit)))
@@ -284,6 +291,7 @@ impl Cli {
     fn with_explicit_options(mut self, explicit: Vec<String>) -> Cli {
         match &mut self.command {
             Some(CliCommand::Submit(options) | CliCommand::Crawl(options)) => options.explicit = explicit,
+            Some(CliCommand::Check(check)) => check.options.explicit = explicit,
             Some(CliCommand::Resume(resume)) => resume.options.explicit = explicit,
             Some(CliCommand::Frontier(role)) => role.options.explicit = explicit,
             Some(CliCommand::Worker(worker)) => worker.role.options.explicit = explicit,
@@ -299,6 +307,7 @@ impl Cli {
                 options.complete_seeds();
                 Command::Crawl(Box::new(options.validate()?))
             }
+            Some(CliCommand::Check(check)) => Command::Crawl(Box::new(check.validate()?)),
             Some(CliCommand::Resume(options)) => Command::Resume(Box::new(options.validate()?)),
             Some(CliCommand::Show(query)) => Command::Show(query.validate()?),
             Some(CliCommand::Why(query)) => Command::Why(query.validate()?),

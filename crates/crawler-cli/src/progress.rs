@@ -223,6 +223,7 @@ pub fn outcome_word(outcome: &Outcome) -> &'static str {
         OutcomeGroup::Redirect => "Redirect",
         OutcomeGroup::Skipped => "Skipped",
         OutcomeGroup::Sitemap => "Sitemap",
+        OutcomeGroup::Checked => "Checked",
         OutcomeGroup::NotReached => "NotReached",
         _ => "Failed",
     }

@@ -21,8 +21,8 @@ const COUNT_WIDTH: usize = 9;
 /// A row lists at most this many reasons, the most frequent first. The JSON has all of them.
 const MAX_REASONS: usize = 8;
 
-/// The counts of a crawl. `pages`, `redirects`, `skipped`, `failed`, `sitemaps`, `requisites`, `not_reached` and `pending` add up to
-/// `admitted`.
+/// The counts of a crawl. `pages`, `redirects`, `skipped`, `failed`, `sitemaps`, `requisites`, `checked`, `not_reached` and
+/// `pending` add up to `admitted`.
 #[derive(Serialize)]
 pub struct Counts {
     pub pages: u64,
@@ -38,6 +38,8 @@ pub struct Counts {
     sitemaps: Sitemaps,
     /// Files that browsers need to show the pages.
     requisites: u64,
+    /// Links that were checked and not crawled, and can be fetched.
+    checked: u64,
     /// URLs that the crawl stopped before.
     not_reached: u64,
     /// URLs without an outcome yet; 0 when the crawl has ended.
@@ -91,6 +93,7 @@ impl Counts {
             failed_temporarily: failed_temporarily(&stats.outcomes),
             sitemaps: Sitemaps { total: 0, failed: 0, urls: 0 },
             requisites: 0,
+            checked: 0,
             not_reached: stats.in_group(OutcomeGroup::NotReached),
             pending: stats.pending(),
             admitted: stats.admitted,
@@ -126,6 +129,7 @@ impl Counts {
                 urls: snapshot.sitemap_urls,
             },
             requisites: in_group(OutcomeGroup::Requisite).total,
+            checked: in_group(OutcomeGroup::Checked).total,
             not_reached: in_group(OutcomeGroup::NotReached).total,
             pending: admitted.saturating_sub(snapshot.outcomes.values().sum()),
             admitted,
@@ -162,6 +166,7 @@ impl Counts {
             unless_zero("Failed", self.failed.total),
             unless_zero("Sitemaps", self.sitemaps.total),
             unless_zero("Requisites", self.requisites),
+            unless_zero("Checked", self.checked),
             always("Pending", self.pending),
             always("Requests", self.requests),
             Some(rate(pages_per_second)),
@@ -197,6 +202,7 @@ impl Counts {
             ("Failed", self.failed.total, self.failed_reasons()),
             ("Sitemaps", self.sitemaps.total, self.sitemaps.detail()),
             ("Requisites", self.requisites, String::new()),
+            ("Checked", self.checked, "links that are not crawled".into()),
             ("Not reached", self.not_reached, String::new()),
             ("Pending", self.pending, String::new()),
             ("Links", self.links.found, links.join(" · ")),

@@ -22,6 +22,15 @@ const MAX_LONG_TIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// The shortest heartbeat timeout: a process must be able to send several heartbeats within it.
 const MIN_DEAD_AFTER: Duration = Duration::from_millis(300);
 
+/// The largest number of pages.
+const MAX_COUNT: u64 = 1_000_000_000_000;
+
+/// The largest size of all pages: 1000 TB.
+const MAX_LARGE_SIZE: u64 = 1_000_000_000_000_000;
+
+/// Stands for the largest number, size or time.
+const UNLIMITED: &str = "unlimited";
+
 /// Whether a text is meant as a negative number, size or time: `-1`, `-1s`, `-.5`.
 pub fn is_negative(text: &str) -> bool {
     let number = text.strip_prefix('-').unwrap_or_default();
@@ -78,7 +87,15 @@ pub fn replicas(text: &str) -> Result<u8, String> {
 
 /// A number of pages.
 pub fn count(text: &str) -> Result<u64, String> {
-    whole_number(1, 1_000_000_000_000, text).map(|count| count as u64)
+    whole_number(1, MAX_COUNT as usize, text).map(|count| count as u64)
+}
+
+/// A number of pages, or `unlimited`.
+pub fn unlimited_count(text: &str) -> Result<u64, String> {
+    match text {
+        UNLIMITED => Ok(MAX_COUNT),
+        text => count(text).map_err(|error| format!("{error}, or unlimited")),
+    }
 }
 
 /// A number of failures.
@@ -112,7 +129,7 @@ pub fn long_time(text: &str) -> Result<Duration, String> {
 /// A lifetime: a long time, or `unlimited`.
 pub fn ttl(text: &str) -> Result<Duration, String> {
     match text {
-        "unlimited" => Ok(UNLIMITED_TTL),
+        UNLIMITED => Ok(UNLIMITED_TTL),
         text => long_time(text).map_err(|error| format!("{error}, or unlimited")),
     }
 }
@@ -160,8 +177,16 @@ pub fn size(text: &str) -> Result<usize, String> {
 /// A size of many pages: `50MB`, `2GB`.
 pub fn large_size(text: &str) -> Result<u64, String> {
     match bytes(text) {
-        Some(bytes @ 1..=1_000_000_000_000_000) => Ok(bytes),
+        Some(bytes @ 1..=MAX_LARGE_SIZE) => Ok(bytes),
         _ => Err(invalid(text, "a size like 500KB, 50MB or 2GiB, from 1 byte to 1000TB")),
+    }
+}
+
+/// The size of all pages of a crawl, or `unlimited`.
+pub fn unlimited_size(text: &str) -> Result<u64, String> {
+    match text {
+        UNLIMITED => Ok(MAX_LARGE_SIZE),
+        text => large_size(text).map_err(|error| format!("{error}, or unlimited")),
     }
 }
 

@@ -286,6 +286,7 @@ impl StoredReport {
             elapsed: Duration::from_millis(self.milliseconds),
             resumed,
             retried: 0,
+            broken_links: None,
             redis_traffic: Some(traffic),
         }
     }

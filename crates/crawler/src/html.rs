@@ -203,6 +203,9 @@ pub trait PageHandler {
     /// The details of the next link, if they are wanted and the link has a target.
     fn link_detail(&mut self, _detail: LinkDetail) {}
 
+    /// The details of a link that does not resolve to a URL, if details are wanted, with the start of its target.
+    fn bad_link_detail(&mut self, _bad_link: BadLink, _target: &str, _detail: LinkDetail) {}
+
     /// A file that the page needs, if they are wanted. They follow after the links.
     fn requisite(&mut self, _kind: RequisiteKind, _target: Result<&str, BadLink>) {}
 
@@ -246,6 +249,10 @@ impl<H: PageHandler + ?Sized> PageHandler for &mut H {
 
     fn link_detail(&mut self, detail: LinkDetail) {
         (**self).link_detail(detail);
+    }
+
+    fn bad_link_detail(&mut self, bad_link: BadLink, target: &str, detail: LinkDetail) {
+        (**self).bad_link_detail(bad_link, target, detail);
     }
 
     fn requisite(&mut self, kind: RequisiteKind, target: Result<&str, BadLink>) {
@@ -385,8 +392,18 @@ impl<'p> Targets<'p> {
                     Err(BadLink::TooLong) => max_bytes = max_bytes.saturating_sub(MAX_URL_BYTES),
                     Err(_) => {}
                 }
-                if let (Some(details), Ok(())) = (&mut details, result) {
-                    handler.link_detail(details.detail(index, kind, target, context, &mut max_bytes));
+                if let Some(details) = &mut details {
+                    match result {
+                        Ok(()) => {
+                            handler.link_detail(details.detail(index, kind, target, context, &mut max_bytes));
+                        }
+                        Err(BadLink::Scheme | BadLink::TooMany) => {}
+                        Err(bad_link) => {
+                            let start = parts::start_of(target, &mut max_bytes);
+                            let detail = details.detail(index, kind, "", context, &mut max_bytes);
+                            handler.bad_link_detail(bad_link, start, detail);
+                        }
+                    }
                 }
                 let result = result.map(|()| resolved.as_str());
                 match self.base.is_none() && matches!(target.trim_ascii().as_bytes(), [] | [b'#', ..]) {

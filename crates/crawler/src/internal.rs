@@ -50,6 +50,8 @@ expose!(
     #[cfg(feature = "net")]
     pipeline,
     #[cfg(feature = "net")]
+    printable,
+    #[cfg(feature = "net")]
     prioritizer,
     #[cfg(feature = "net")]
     scope,

@@ -87,6 +87,8 @@ mod panics;
 #[cfg(feature = "net")]
 mod pipeline;
 #[cfg(feature = "net")]
+mod printable;
+#[cfg(feature = "net")]
 mod prioritizer;
 #[cfg(feature = "net")]
 mod proxy;

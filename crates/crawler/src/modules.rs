@@ -2,6 +2,7 @@
 //!
 //! The built-in modules have names: see [`registry::parse`].
 
+pub mod check;
 #[allow(dead_code)]
 mod csv;
 pub mod edges;
@@ -161,6 +162,7 @@ pub(crate) mod example {
             link_details: Vec::new(),
             requisites: Default::default(),
             ids: Default::default(),
+            not_requested: Default::default(),
             fetched: UNIX_EPOCH + Duration::from_millis(1_793_858_828_009),
         }
     }

@@ -160,6 +160,8 @@ pub enum Outcome {
     Requisite,
     /// Downloaded and, unlike its links, not used: the settings leave it out of what modules and outputs get.
     NotSaved,
+    /// A link that was checked and not crawled: a request showed that it can be fetched.
+    Checked,
     /// Still pending when the crawl stopped.
     NotReached,
 }
@@ -201,6 +203,8 @@ pub enum OutcomeGroup {
     Sitemap,
     /// Files that browsers need to show pages.
     Requisite,
+    /// Links that were checked and not crawled, and can be fetched.
+    Checked,
     /// Still pending when the crawl stopped.
     NotReached,
 }
@@ -230,6 +234,7 @@ impl OutcomeGroup {
             | "blocked address" => OutcomeGroup::Skipped,
             "requisite" => OutcomeGroup::Requisite,
             "sitemap" | "sitemap failed" | "sitemap unavailable" => OutcomeGroup::Sitemap,
+            "checked" => OutcomeGroup::Checked,
             "not reached" => OutcomeGroup::NotReached,
             _ => OutcomeGroup::Failed,
         }
@@ -273,6 +278,7 @@ impl Outcome {
             Outcome::SitemapFailed { is_temporary: true, .. } => "sitemap unavailable",
             Outcome::Requisite => "requisite",
             Outcome::NotSaved => "not saved",
+            Outcome::Checked => "checked",
             Outcome::NotReached => "not reached",
         })
     }
@@ -411,6 +417,7 @@ impl Outcome {
                 | Outcome::SitemapFailed { .. }
                 | Outcome::Requisite
                 | Outcome::NotSaved
+                | Outcome::Checked
         )
     }
 }
@@ -456,6 +463,7 @@ impl fmt::Display for Outcome {
             | Outcome::HttpStatus { .. }
             | Outcome::Requisite
             | Outcome::NotSaved
+            | Outcome::Checked
             | Outcome::NotReached => f.write_str(&label),
         }
     }
@@ -508,6 +516,7 @@ pub(crate) mod tests {
             Outcome::SitemapFailed { cause: text(), is_temporary: true },
             Outcome::Requisite,
             Outcome::NotSaved,
+            Outcome::Checked,
             Outcome::NotReached,
         ]
     }
@@ -520,6 +529,7 @@ pub(crate) mod tests {
                 Outcome::Redirect { .. } => OutcomeGroup::Redirect,
                 Outcome::NotReached => OutcomeGroup::NotReached,
                 Outcome::Requisite => OutcomeGroup::Requisite,
+                Outcome::Checked => OutcomeGroup::Checked,
                 Outcome::Sitemap { .. } | Outcome::SitemapFailed { .. } => OutcomeGroup::Sitemap,
                 Outcome::RedirectRejected { .. }
                 | Outcome::Rejected { .. }

@@ -8,9 +8,11 @@ use hyper::HeaderMap;
 use url::Url;
 
 use crate::fetch::robots::directives::RobotsDirectives;
+use crate::html::BadLink;
 use crate::html::parts::LinkDetail;
 use crate::html::start_tag::RequisiteKind;
 use crate::media::Media;
+use crate::scope::RejectReason;
 use crate::url_list::UrlList;
 use crate::url_record::{Discovery, RequestRecord};
 
@@ -59,6 +61,23 @@ pub struct Page {
     /// The names of places in the page, if they are wanted.
     #[doc(hidden)]
     pub ids: PageIds,
+    /// The links that are not requested, if an output checks links.
+    #[doc(hidden)]
+    pub not_requested: NotRequested,
+}
+
+/// Links and requisites that are not requested: the index of each, and why, in ascending order.
+#[derive(Debug, Clone, Default)]
+pub struct NotRequested {
+    /// Of the links.
+    pub links: Vec<(usize, RejectReason)>,
+    /// Of the requisites.
+    pub requisites: Vec<(usize, RejectReason)>,
+    /// Links that do not resolve to a URL: why, the start of each target unless it may contain a password, and what else the page
+    /// says about it.
+    pub bad_links: Vec<(BadLink, String, LinkDetail)>,
+    /// Whether the page has more links than are read.
+    pub is_incomplete: bool,
 }
 
 /// The files that a browser loads to show a page, as normalized URLs in document order, with repetitions.

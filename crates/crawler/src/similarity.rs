@@ -236,6 +236,10 @@ impl<C: ContentHasher, H: PageHandler> PageHandler for ShingleHandler<'_, C, H> 
         self.inner.link_detail(detail);
     }
 
+    fn bad_link_detail(&mut self, bad_link: BadLink, target: &str, detail: LinkDetail) {
+        self.inner.bad_link_detail(bad_link, target, detail);
+    }
+
     fn requisite(&mut self, kind: RequisiteKind, target: Result<&str, BadLink>) {
         self.inner.requisite(kind, target);
     }

@@ -141,6 +141,10 @@ impl<H: PageHandler> PageHandler for StripLinks<'_, H> {
         self.inner.link_detail(detail);
     }
 
+    fn bad_link_detail(&mut self, bad_link: BadLink, target: &str, detail: LinkDetail) {
+        self.inner.bad_link_detail(bad_link, target, detail);
+    }
+
     fn requisite(&mut self, kind: RequisiteKind, target: Result<&str, BadLink>) {
         let target = target.map(|url| self.strip_query.strip(url));
         self.inner.requisite(kind, target.as_deref().map_err(|bad_link| *bad_link));

@@ -6,10 +6,12 @@ mod host_queues;
 mod lease_budget;
 pub mod liveness;
 pub mod parsed_page;
+mod probes;
 mod requisites;
 mod sitemaps;
 mod transfers;
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -31,6 +33,7 @@ use crate::domain::Domain;
 use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::{Download, PinKinds};
 use crate::fetch::redirect;
+use crate::html::BadLink;
 use crate::modules::page_pipeline::PagePipeline;
 use crate::origin::{origin_prefix, throttle_key};
 use crate::outcome::Outcome;
@@ -270,6 +273,9 @@ impl<R: Backend> Worker<R> {
                 body_bytes = self.reserve_body_bytes(download.body.len()).await;
                 self.process_requisite(url, &lease, download, &mut completion)
             }
+            Ok((url, result)) if kind == TaskKind::Probe => {
+                self.probed(&url, &lease, result, &mut completion.outlinks)
+            }
             Ok((url, FetchResult::Redirect(location))) => {
                 self.redirect(&url, &lease, &location, &mut completion.outlinks)
             }
@@ -317,7 +323,10 @@ impl<R: Backend> Worker<R> {
     async fn fetch(&self, lease: &Lease, budget: &LeaseBudget<'_, R>) -> Result<(Url, FetchResult), Outcome> {
         let url = Url::parse(shown_url(&lease.url))
             .map_err(|error| Outcome::InvalidResponse { cause: error.to_string() })?;
-        let result = self.fetcher.fetch(&url, budget).await?;
+        let result = match lease.kind() {
+            TaskKind::Probe => self.fetcher.probe(&url, budget).await?,
+            _ => self.fetcher.fetch(&url, budget).await?,
+        };
         Ok((url, result))
     }
 
@@ -353,9 +362,14 @@ impl<R: Backend> Worker<R> {
             ContentMatch::Duplicate(of) => Some(Outcome::Duplicate { of, links_followed }),
             ContentMatch::NearDuplicate(of) => Some(Outcome::NearDuplicate { of, links_followed }),
         };
-        let links_followed = lease.depth < context.max_depth && (dropped.is_none() || links_followed);
+        let is_followed = lease.depth < context.max_depth;
+        let is_used = dropped.is_none() || links_followed;
+        let links_followed = is_followed && is_used;
+        if is_used && (is_followed || self.checks_links()) {
+            self.collect_links(&mut parsed, is_followed, completion);
+            self.collect_requisite_probes(&mut parsed, completion);
+        }
         if links_followed {
-            self.collect_links(&parsed, completion);
             self.collect_accepted(&parsed, completion);
         }
         if let Some(dropped) = dropped {
@@ -475,7 +489,7 @@ impl<R: Backend> Worker<R> {
     }
 
     /// Sets the outlinks, the linked domains and the rejected links of a completion.
-    fn collect_links(&self, parsed: &ParsedPage, completion: &mut Completion) {
+    fn collect_links(&self, parsed: &mut ParsedPage, is_followed: bool, completion: &mut Completion) {
         let links = &parsed.page.links;
         let (mut outlinks, mut source_links) = (UrlList::with_capacity_of(links), Vec::new());
         let mut rejected: Vec<(RejectReason, u64)> = Vec::new();
@@ -489,22 +503,26 @@ impl<R: Backend> Worker<R> {
         let wants_source_links = self.context.wants_source_links;
         let mut checker = self.context.scope.checker();
         let mut origins: Vec<&str> = Vec::new();
+        let mut not_requested = Vec::new();
         for (index, url) in links.iter().enumerate() {
-            if is_page_nofollow || nofollow_links.next_if_eq(&&index).is_some() {
-                reject(RejectReason::Nofollow);
-                continue;
-            }
-            if origins.last().is_none_or(|origin| !url.starts_with(origin)) {
+            let is_nofollow = is_page_nofollow || nofollow_links.next_if_eq(&&index).is_some();
+            if !is_nofollow && origins.last().is_none_or(|origin| !url.starts_with(origin)) {
                 origins.push(origin_prefix(url));
             }
-            match checker.check(url) {
-                Ok(()) => {
-                    outlinks.push(url);
+            let checked = if is_nofollow { Err(RejectReason::Nofollow) } else { checker.check(url) };
+            match self.link_task(url, checked, is_followed) {
+                Ok(task) => {
+                    outlinks.push(&task);
                     let detail = parsed.page.link_details.get(index).filter(|_| wants_source_links);
                     source_links
                         .extend(detail.map(|detail| SourceLink::new(detail.text.clone(), index as u32)));
                 }
-                Err(why) => reject(why),
+                Err(why) => {
+                    reject(why);
+                    if self.checks_links() {
+                        not_requested.push((index, why));
+                    }
+                }
             }
         }
         for bad_link in &parsed.bad_links {
@@ -515,14 +533,22 @@ impl<R: Backend> Worker<R> {
         completion.rejected_links =
             rejected.iter().map(|(why, count)| (why.label().into(), *count)).collect();
         completion.linked_domains = linked_domains(origins);
+        let mut bad_links = parsed.bad_links.iter().chain(&parsed.bad_requisites);
+        parsed.page.not_requested.is_incomplete = bad_links.any(|bad_link| *bad_link == BadLink::TooMany);
+        parsed.page.not_requested.links = not_requested;
     }
 
     /// The target has the depth of the URL that redirected to it.
     fn redirect(&self, url: &Url, lease: &Lease, location: &str, outlinks: &mut Outlinks) -> Outcome {
         let strip_query = &self.fetcher.config().strip_query;
         redirect::follow(url, lease.redirects, location, strip_query, |target, redirects| {
-            self.context.scope.check(target)?;
-            *outlinks = Outlinks { redirects, ..Outlinks::new([target], lease.depth) };
+            let checked = self.context.scope.check(target);
+            let task = match lease.is_seed() {
+                // The user is told where to start instead.
+                true => checked.map(|()| Cow::Borrowed(target))?,
+                false => self.link_task(target, checked, true)?,
+            };
+            *outlinks = Outlinks { redirects, ..Outlinks::new([task], lease.depth) };
             Ok(())
         })
     }

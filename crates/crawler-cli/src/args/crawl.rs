@@ -18,6 +18,7 @@ use crawler::{CookieJar, Crawler, Error, Politeness, Scope};
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
+use super::check::CheckReport;
 use super::distributed::DistributedArgs;
 use super::proxy::PROXY_VARIABLE;
 use super::sources::SourceArgs;
@@ -166,6 +167,10 @@ pub struct CrawlOptions {
     #[arg(long, value_name = "TIME", default_value = "unlimited", value_parser = values::ttl, help_heading = "Frontier")]
     pub ttl: Duration,
 
+    /// The report of a link check, if `crawler check` started the crawl.
+    #[arg(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckReport>,
     /// Whether `resume` fetches URLs again that failed for a reason that may pass.
     #[arg(skip)]
     #[serde(skip)]
@@ -366,7 +371,9 @@ impl CrawlOptions {
     /// Whether a module or the JSON summary is written to standard output, so that nothing else may be.
     pub fn stdout_is_taken(&self) -> bool {
         let is_summary = self.summary.as_deref().is_some_and(is_stdout);
-        is_summary || self.module.iter().any(|module| writes_to_stdout(module) || is_program(module))
+        let prints_report = self.check.as_ref().is_some_and(|check| check.is_printed);
+        let is_module = self.module.iter().any(|module| writes_to_stdout(module) || is_program(module));
+        is_summary || prints_report || is_module
     }
 
     /// Whether pages, or only their outcomes, go to standard output and nowhere else, or to a program, which may print them.

@@ -37,6 +37,8 @@ Common uses:
           save a site to the directory 'pages', up to 2 links from the seed
   crawler crawl https://example.org/ --module jsonl=pages.jsonl
           crawl many hosts and write one JSON object per page
+  crawler check https://example.org/
+          report the broken links of a site
   crawler demo
           crawl a small site served on this machine; needs no network
 
@@ -74,6 +76,7 @@ A second signal exits at once, without waiting for requests in flight.
 Examples:
   crawler https://example.org/ pages 2
   crawler crawl https://example.org/ --scope host --module jsonl=pages.jsonl
+  crawler check https://example.org/
   crawler demo";
 
 pub const AFTER_CRAWL_HELP: &str = "\
@@ -88,6 +91,8 @@ Modules:
                 ,columns=from,to,text,rel,kind also details of links, with
                 ,distinct each edge once, with ,redirects also redirects
   graphml=FILE  write the link graph as GraphML when the crawl ends
+  check=FILE    write a report of broken links: .txt, .json, .xml (JUnit), .md
+                or .html; options ,fragments ,redirects ,accept=CODES ,format=F
   words[=N]     print the N (20) most frequent words in the summary
   exec=COMMAND  send each page as a JSON line to the standard input of COMMAND
 A FILE of '-' is standard output, except for parquet and graphml. A program of
@@ -130,6 +135,34 @@ Examples:
   crawler crawl https://example.org/ --scope host --module jsonl=pages.jsonl
   crawler crawl https://example.org/ --max-pages 1000000 --state crawl-state
   crawler crawl https://example.org/ --workers 4 --redis redis://127.0.0.1/";
+
+pub const AFTER_CHECK_HELP: &str = "\
+The pages in scope are crawled. Links out of scope, images, stylesheets, scripts
+and links marked with nofollow are requested and not crawled: with HEAD, and
+with GET if that fails. The report has each broken URL with the pages that link
+to it, and the URLs that were not checked, with the reason.
+
+robots.txt is obeyed for every host: what it disallows is not checked. A server
+that replies with 429 or 503 is waited for, up to 300 s as its Retry-After says.
+
+TIME is a number followed by ms, s, m or h; without a unit, seconds.
+SIZE is a number followed by KB, MB, GB or TB (or KiB, MiB, GiB); without a
+unit, bytes.
+
+Exit status:
+  0    no link is broken; the report says if the check is not complete
+  1    a link is broken, or no page could be checked, or the check failed
+  2    invalid arguments; nothing was fetched or written
+  3    the report or an output could not be written
+  130  interrupted by Ctrl-C; the report has what was checked before
+  143  terminated by SIGTERM; the report has what was checked before
+A second signal exits at once, without a report.
+
+Examples:
+  crawler check https://example.org/
+  crawler check https://example.org/docs/ --scope prefix --fragments
+  crawler check https://example.org/ --accept 403,999 --output report.html
+  crawler check http://127.0.0.1:8000/ --delay 0 --format junit > links.xml";
 
 pub const AFTER_RESUME_HELP: &str = "\
 The options given here replace those of the crawl, a repeatable option the whole

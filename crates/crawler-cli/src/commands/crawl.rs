@@ -29,6 +29,7 @@ use self::stdout_reader::StdoutReader;
 pub use self::summary::stop_reason;
 use self::summary_file::SummaryFile;
 use crate::args::{CrawlJob, CrawlOptions, ProgressForm, ResumeOptions, Verbosity};
+use crate::commands::check::{self, ReportDirectory};
 use crate::commands::cookie_file::CookieFile;
 use crate::commands::{hint, with_hint};
 use crate::open_files::{make_room, spare};
@@ -152,6 +153,13 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
             return EXIT_USAGE;
         }
     };
+    let _report_directory = match ReportDirectory::create(options.check.as_ref()) {
+        Ok(directory) => directory,
+        Err(error) => {
+            print_error(&error);
+            return EXIT_USAGE;
+        }
+    };
     let _size_limit = signals::survive_the_file_size_limit();
     let stop = StopHandle::new();
     let reader = StdoutReader::new(&options, &stop);
@@ -185,6 +193,8 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
         Ok(report) => {
             let report = reader.explain(report);
             let status = conclude(&options, &report, &display, &outcome_log, summary_file);
+            let status =
+                options.check.as_ref().map_or(status, |check| check::conclude(check, &report, status));
             signal_status.get().unwrap_or(status)
         }
         Err(error) => {
@@ -275,7 +285,7 @@ pub fn conclude(
 fn failure_hint(options: &CrawlOptions, report: &CrawlReport) -> Option<String> {
     let has_failed = !Counts::of_ended(&report.snapshot).failed_reasons().is_empty();
     let is_over = report.resumed == ResumeStatus::AlreadyFinished;
-    if !has_failed || is_over || options.fetch.verbosity() != Verbosity::Normal {
+    if !has_failed || is_over || options.check.is_some() || options.fetch.verbosity() != Verbosity::Normal {
         return None;
     }
     let why = match (&options.state, &options.distributed.redis) {

@@ -31,7 +31,7 @@ fn unknown_key_is_refused_with_its_line_and_a_suggestion() {
         ("[crawl.politeness]\ndelay = 1", "crawler.toml:1: unknown key 'politeness'"),
         (
             "[worker]\nstate = 'x'",
-            "crawler.toml:2: [worker] has no key 'state'; it is a key of [crawl], [show] and [why]",
+            "crawler.toml:2: [worker] has no key 'state'; it is a key of [crawl], [check], [show] and [why]",
         ),
         ("zebra = 1\nabacus = 1", "crawler.toml:1: unknown key 'zebra'"),
         ("config = 'x'", "crawler.toml:1: a config file cannot name another one"),

@@ -4,8 +4,9 @@ use std::process::Stdio;
 
 use crate::common::binary;
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "crawl",
+    "check",
     "resume",
     "show",
     "why",

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod budgets;
+mod check;
 mod collect;
 mod common;
 mod config;

@@ -107,9 +107,31 @@ impl Fetcher {
 
     /// Fetches one URL. An error is the final outcome of the URL.
     pub async fn fetch(&self, url: &Url, budget: &impl FetchBudget) -> Result<FetchResult, Outcome> {
-        if self.config.requests.obey_robots {
-            self.robots.check(url, &self.client, budget).await?;
+        self.check_robots(url, budget).await?;
+        self.fetch_allowed(url, budget).await
+    }
+
+    /// Finds out whether a URL can be fetched: with a HEAD request, and if that fails with a GET request, since servers refuse
+    /// HEAD requests, and reply to them otherwise than to GET requests. The budget chooses the method.
+    pub async fn probe(&self, url: &Url, budget: &impl FetchBudget) -> Result<FetchResult, Outcome> {
+        self.check_robots(url, budget).await?;
+        match self.fetch_allowed(url, budget).await {
+            Err(outcome) if may_differ_for_get(&outcome) => {
+                budget.head_failed();
+                self.fetch_allowed(url, budget).await
+            }
+            result => result,
         }
+    }
+
+    async fn check_robots(&self, url: &Url, budget: &impl FetchBudget) -> Result<(), Outcome> {
+        match self.config.requests.obey_robots {
+            true => self.robots.check(url, &self.client, budget).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn fetch_allowed(&self, url: &Url, budget: &impl FetchBudget) -> Result<FetchResult, Outcome> {
         let mut download = self.download(url, budget).await?;
         if download.redirect.is_some() && download.has_new_cookies {
             // Sites that need cookies set them with a redirect, often to the same URL.
@@ -155,6 +177,14 @@ impl Fetcher {
             }
             code => Err(Outcome::HttpStatus { code, retry_after: download.retry_after }),
         }
+    }
+}
+
+/// Whether a GET request may succeed where a HEAD request failed like this. An overloaded server is not asked again at once.
+fn may_differ_for_get(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::HttpStatus { code, .. } => !matches!(code, 429 | 503),
+        outcome => matches!(outcome, Outcome::InvalidResponse { .. }),
     }
 }
 

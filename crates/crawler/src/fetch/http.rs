@@ -182,6 +182,7 @@ impl Downloader {
         if let BodyPolicy::File(_) = body_policy {
             self.headers.accept_any(&mut request);
         }
+        *request.method_mut() = body_policy.method();
         self.requests.record();
         let mut response = match connection.send(request).await {
             Ok(response) => response,
@@ -319,6 +320,9 @@ async fn read_response(
     }
     let encoding = headers::list(&head.headers, header::CONTENT_ENCODING);
     download.headers = head.headers;
+    if body_policy.discards() {
+        return Ok((download, body::drain(body, body_policy, byte_counter).await));
+    }
     if let BodyPolicy::Stream(limit) = body_policy {
         let complete = body::stream(body, encoding.as_deref(), limit, byte_counter).await?;
         download.truncated = !complete;

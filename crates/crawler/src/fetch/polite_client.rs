@@ -46,6 +46,9 @@ pub trait FetchBudget: ByteBudget {
         false
     }
 
+    /// Called when a HEAD request did not show whether a URL can be fetched: the next request is a GET request.
+    fn head_failed(&self) {}
+
     /// What the request may read: `None` if nothing now but perhaps later, an outcome if nothing at all.
     fn grant(&self) -> impl Future<Output = Result<Option<BodyGrant>, Outcome>> + Send;
 

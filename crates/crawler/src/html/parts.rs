@@ -194,6 +194,14 @@ impl<H: PageHandler> Requisites<'_, H> {
     }
 }
 
+/// The start of a target that is not a URL, as far as it fits into `max_bytes`.
+pub(super) fn start_of<'t>(target: &'t str, max_bytes: &mut usize) -> &'t str {
+    let end = target.char_indices().nth(MAX_TEXT_CHARS).map_or(target.len(), |(end, _)| end);
+    let start = Some(&target[..end]).filter(|start| start.len() <= *max_bytes).unwrap_or_default();
+    *max_bytes -= start.len();
+    start
+}
+
 /// Decodes the details of links in ascending order.
 pub(super) struct LinkDetails<'t, 'p> {
     texts: &'t [(usize, &'p [u8])],

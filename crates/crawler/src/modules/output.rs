@@ -63,6 +63,24 @@ pub trait Output: Send + Sync {
     /// [`OutputWrite::File`] if it is a directory.
     fn render(&self, page: &Page) -> OutputWrite;
 
+    /// Whether links are requested that are not crawled, because it reports which links are broken.
+    #[doc(hidden)]
+    fn checks_links(&self) -> bool {
+        false
+    }
+
+    /// The number of broken links, if it checks links, when it [is made](finish::Finisher::finish).
+    #[doc(hidden)]
+    fn broken_links(&self) -> Option<u64> {
+        None
+    }
+
+    /// A text for the end of the crawl, when it is made.
+    #[doc(hidden)]
+    fn summary(&self) -> Option<String> {
+        None
+    }
+
     /// Whether it has rows for URLs that are no pages, too. Only for an output to a file.
     #[doc(hidden)]
     fn wants_urls(&self) -> bool {

@@ -36,6 +36,7 @@ pub struct PagePipeline {
     modules: Vec<Box<dyn Module>>,
     outputs: Vec<OutputSpec>,
     wanted: PageParts,
+    checks_links: bool,
     files: Mutex<OrderedOutputs>,
     /// Held during a flush, which may wait for the disk. Threads that write pages do not take it.
     flush_lock: Mutex<()>,
@@ -106,10 +107,12 @@ impl PagePipeline {
         let wanted = wanted.chain(outputs.iter().map(|spec| spec.output.wants()));
         let mut wanted = wanted.fold(PageParts::default(), PageParts::bitor);
         wanted.requisites |= outputs.iter().any(|spec| spec.output.keeps_requisites());
+        let checks_links = outputs.iter().any(|spec| spec.output.checks_links());
         PagePipeline {
             modules,
             outputs,
             wanted,
+            checks_links,
             files: Mutex::new(files),
             flush_lock: Mutex::default(),
             counts: Mutex::default(),
@@ -443,6 +446,21 @@ impl PagePipeline {
                 self.output_failed(lock(&self.files), error);
             }
         }
+    }
+
+    /// The texts of the outputs that were made at the end.
+    pub fn output_summaries(&self) -> Vec<String> {
+        self.outputs.iter().filter_map(|spec| spec.output.summary()).collect()
+    }
+
+    /// Whether an output reports which links are broken.
+    pub fn checks_links(&self) -> bool {
+        self.checks_links
+    }
+
+    /// The number of broken links, if an output checks links.
+    pub fn broken_links(&self) -> Option<u64> {
+        self.outputs.iter().filter_map(|spec| spec.output.broken_links()).max()
     }
 
     /// Why the outputs are incomplete, if they are.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
+use super::check::Check;
 use super::edges::Edges;
 use super::exec::Exec;
 use super::fields::Fields;
@@ -35,6 +36,7 @@ pub const MODULES: &[(&str, &str)] = &[
         "the link graph as CSV: from, to, text, rel, kind (default: from,to); '-' is standard output",
     ),
     ("graphml=FILE", "the link graph as GraphML, for Gephi and networkx, made when the crawl ends"),
+    ("check=FILE", "a report of broken links, for which links out of scope are requested, too"),
     ("words[=N]", "the N most frequent words (20 by default), in the summary"),
     ("exec=COMMAND", "pages as JSON lines to the standard input of a program, run with sh"),
 ];
@@ -96,6 +98,9 @@ pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
             Ok(RegisteredModule::Output(OutputSpec { output, target }))
         }
         ("parquet" | "graphml", _) => Err("it needs a file"),
+        ("check", Some(arguments)) if arguments != "-" => {
+            return Check::parse(arguments).map_err(|cause| format!("cannot use module '{name}': {cause}"));
+        }
         ("noop", None) => Ok(RegisteredModule::Module(Box::new(Noop))),
         ("noop", Some(_)) => Err("it takes no arguments"),
         ("pages", Some(path)) if path != "-" => {
@@ -105,6 +110,7 @@ pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
         ("pages", _) => Err("it needs a directory"),
         ("urls", Some(path)) => Ok(file_or_stdout(Urls::for_file(Path::new(path)), path)),
         ("jsonl" | "csv" | "urls" | "edges", None) => Err("it needs a file, or '-' for standard output"),
+        ("check", _) => Err("it needs a file"),
         ("words", None) => Ok(RegisteredModule::Module(Box::new(WordCount::new(words::DEFAULT_TOP)))),
         ("words", Some(top)) => match top.parse() {
             Ok(top) if (1..=MAX_TOP_WORDS).contains(&top) => {

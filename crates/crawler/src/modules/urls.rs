@@ -197,6 +197,7 @@ fn group_name(group: OutcomeGroup) -> &'static str {
         OutcomeGroup::Failed => "failed",
         OutcomeGroup::Sitemap => "sitemap",
         OutcomeGroup::Requisite => "requisite",
+        OutcomeGroup::Checked => "checked",
         OutcomeGroup::NotReached => "not reached",
     }
 }

@@ -60,7 +60,7 @@ impl<R: Backend> LocalRun<'_, R> {
             self.pages.shutdown_requested();
         }
         let early_end = self.pages.end();
-        let (module_failures, module_summaries) = self.pages.finish();
+        let (module_failures, mut module_summaries) = self.pages.finish();
         let written = block_on(self.write_outputs())?;
         // An error of the backend explains the errors that followed from it.
         let end = end?;
@@ -68,6 +68,7 @@ impl<R: Backend> LocalRun<'_, R> {
         let snapshot = block_on(self.snapshot(&crawler))??;
         self.write_unreached()?;
         self.pages.finish_outputs(self.state.is_some(), &*crawler.on_notice);
+        module_summaries.extend(self.pages.output_summaries());
         let is_new = resumed == ResumeStatus::New;
         let seeds = after_redirects(&crawler.seeds, &self.pages.seed_outcomes(), is_new);
         let (output_failure, module_failure) = (self.pages.output_failure(), self.pages.module_failure());
@@ -89,6 +90,7 @@ impl<R: Backend> LocalRun<'_, R> {
             module_failure,
             elapsed,
             resumed,
+            broken_links: self.pages.broken_links(),
             retried: self.retried,
             redis_traffic: None,
         })

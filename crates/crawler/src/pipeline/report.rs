@@ -35,6 +35,8 @@ pub struct CrawlReport {
     /// Why a module could process no more pages. The pages that it did not process are pending, except those that it was
     /// processing when the crawl ended.
     pub module_failure: Option<String>,
+    /// The number of URLs, and of anchors in pages, to which links are broken, if an output checks links.
+    pub broken_links: Option<u64>,
     /// How many failed URLs a resumed crawl has queued again.
     #[doc(hidden)]
     pub retried: u64,

@@ -48,6 +48,8 @@ pub(super) struct LeaseBudget<'a, R> {
     /// The permit of a body that is larger than a page, and the bytes granted so far.
     large_file: Mutex<Option<OwnedSemaphorePermit>>,
     granted: AtomicU64,
+    /// A HEAD request did not show whether the URL can be fetched. A request that is repeated is a GET request.
+    has_head_failed: AtomicBool,
 }
 
 /// The permit of a URL that is being fetched or completed.
@@ -69,6 +71,7 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
             sitemap_permit: Mutex::default(),
             large_file: Mutex::default(),
             granted: AtomicU64::new(0),
+            has_head_failed: AtomicBool::new(lease.attempts > 0),
         }
     }
 
@@ -255,6 +258,10 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         true
     }
 
+    fn head_failed(&self) {
+        self.has_head_failed.store(true, Ordering::Relaxed);
+    }
+
     async fn grant(&self) -> Result<Option<BodyGrant>, Outcome> {
         // A repeated call has a permit already. Waiting for a second one could block all requests.
         let held = self.permit().take();
@@ -275,6 +282,8 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         let file_limit = self.worker.fetcher.config().requests.max_file_bytes;
         let policy = match self.lease.kind() {
             TaskKind::Requisite => BodyPolicy::File(file_limit),
+            TaskKind::Probe if self.has_head_failed.load(Ordering::Relaxed) => BodyPolicy::Discard,
+            TaskKind::Probe => BodyPolicy::Head,
             _ => BodyPolicy::Page { limit, oversize, file_limit },
         };
         Ok(Some(BodyGrant { policy, bytes }))

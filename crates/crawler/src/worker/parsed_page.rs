@@ -11,7 +11,7 @@ use crate::html::parts::{self, LinkDetail, PageParts};
 use crate::html::start_tag::RequisiteKind;
 use crate::html::{self, BadLink, LinkKind, PageHandler, text};
 use crate::media::Media;
-use crate::page::{Page, PageIds, PageRequisites};
+use crate::page::{NotRequested, Page, PageIds, PageRequisites};
 use crate::similarity::{Fingerprint, HashKey, Threshold};
 use crate::strip_query::{StripLinks, StripQuery};
 use crate::task::Depth;
@@ -69,8 +69,9 @@ impl ParsedPage {
     ) -> ParsedPage {
         let Download { status, media, body, truncated, headers, .. } = download;
         let PageExtract { title, links, bad_links, nofollow_links, bad_requisites, robots, .. } = extract;
-        let PageExtract { link_details, requisites, ids, .. } = extract;
+        let PageExtract { link_details, bad_link_details, requisites, ids, .. } = extract;
         let (title, fetched) = (title.unwrap_or_default(), SystemTime::now());
+        let not_requested = NotRequested { bad_links: bad_link_details, ..NotRequested::default() };
         let page = Page {
             url,
             depth,
@@ -91,6 +92,7 @@ impl ParsedPage {
             link_details,
             requisites,
             ids,
+            not_requested,
         };
         ParsedPage { page, fingerprint, bad_links, nofollow_links, bad_requisites }
     }
@@ -155,6 +157,7 @@ struct PageExtract<'t> {
     nofollow_links: Vec<usize>,
     wanted: PageParts,
     link_details: Vec<LinkDetail>,
+    bad_link_details: Vec<(BadLink, String, LinkDetail)>,
     requisites: PageRequisites,
     bad_requisites: Vec<BadLink>,
     ids: PageIds,
@@ -172,6 +175,7 @@ impl<'t> PageExtract<'t> {
             nofollow_links: Vec::new(),
             wanted: PageParts::default(),
             link_details: Vec::new(),
+            bad_link_details: Vec::new(),
             requisites: PageRequisites::default(),
             bad_requisites: Vec::new(),
             ids: PageIds::default(),
@@ -201,6 +205,12 @@ impl PageHandler for PageExtract<'_> {
 
     fn wanted_parts(&self) -> PageParts {
         self.wanted
+    }
+
+    fn bad_link_detail(&mut self, bad_link: BadLink, target: &str, detail: LinkDetail) {
+        // It may contain a password.
+        let target = if target.contains('@') { "" } else { target.trim() };
+        self.bad_link_details.push((bad_link, target.to_owned(), detail));
     }
 
     fn link_detail(&mut self, detail: LinkDetail) {

@@ -3,7 +3,7 @@
 use crate::outcome::Outcome;
 
 /// The labels of outcomes. A record has the index of its label, so the order must not change.
-const LABELS: [&str; 36] = [
+const LABELS: [&str; 37] = [
     "page",
     "redirect",
     "redirect out of scope",
@@ -40,6 +40,7 @@ const LABELS: [&str; 36] = [
     "proxy refused",
     "requisite",
     "not saved",
+    "checked",
 ];
 
 /// Stands for all HTTP statuses. The status is stored beside it.

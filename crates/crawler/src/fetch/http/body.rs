@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
+use hyper::Method;
 use hyper::body::Body as _;
 use tokio::time::timeout;
 
@@ -46,6 +47,10 @@ pub enum BodyPolicy {
     Prefix(usize),
     /// Any body, which the budget [gets](super::ByteBudget::receive) while it is read, up to this many bytes.
     Stream(usize),
+    /// No body: the request is a HEAD request.
+    Head,
+    /// Any body, which is discarded.
+    Discard,
 }
 
 impl BodyPolicy {
@@ -60,7 +65,18 @@ impl BodyPolicy {
             | BodyPolicy::File(limit)
             | BodyPolicy::Prefix(limit)
             | BodyPolicy::Stream(limit) => limit,
+            BodyPolicy::Head | BodyPolicy::Discard => MAX_DRAIN_BYTES,
         }
+    }
+
+    /// The method of the request.
+    pub(super) fn method(self) -> Method {
+        if self == BodyPolicy::Head { Method::HEAD } else { Method::GET }
+    }
+
+    /// Whether the body of a successful response is discarded.
+    pub(super) fn discards(self) -> bool {
+        matches!(self, BodyPolicy::Head | BodyPolicy::Discard)
     }
 
     fn truncates(self) -> bool {
@@ -228,7 +244,7 @@ impl<'t> PageType<'t> {
     fn new(content_type: Option<&'t str>, policy: BodyPolicy) -> Result<PageType<'t>, Outcome> {
         let declared = match policy {
             BodyPolicy::Page { .. } | BodyPolicy::File(_) => Some(media::declared(content_type)),
-            BodyPolicy::Prefix(_) | BodyPolicy::Stream(_) => None,
+            _ => None,
         };
         let keeps_other = matches!(policy, BodyPolicy::File(_));
         if declared == Some(Declared::Other) && !keeps_other {

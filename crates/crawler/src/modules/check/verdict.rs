@@ -1,0 +1,143 @@
+//! What a link check makes of the outcome of a URL.
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Outcome;
+use crate::scope::RejectReason;
+
+/// What is wrong with a URL, if anything is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Verdict {
+    /// It can be fetched.
+    Fine,
+    /// It redirects; what is wrong is known of its target.
+    Redirect,
+    /// An HTTP status other than success.
+    Http,
+    Timeout,
+    Dns,
+    Tls,
+    Connection,
+    /// Redirects that lead nowhere.
+    BadRedirect,
+    /// A response that is not HTTP, or cannot be decoded.
+    InvalidResponse,
+    /// A link that is not a URL.
+    Malformed,
+    /// The page has no element with the identifier in the link.
+    Anchor,
+    /// It was not requested, or the server did not say whether it exists.
+    NotChecked,
+    /// The check ended before.
+    NotReached,
+    /// A sitemap, which is no link.
+    Sitemap,
+}
+
+impl Verdict {
+    /// The verdict on an outcome.
+    pub(super) fn of(outcome: &Outcome) -> Verdict {
+        match outcome {
+            Outcome::Redirect { .. } => Verdict::Redirect,
+            Outcome::RedirectRejected { why: RejectReason::InvalidLink(_), .. }
+            | Outcome::TooManyRedirects
+            | Outcome::RedirectToSelf => Verdict::BadRedirect,
+            // The server limits how many requests it answers, which says nothing about the URL.
+            Outcome::HttpStatus { code: 429, .. } => Verdict::NotChecked,
+            Outcome::HttpStatus { .. } => Verdict::Http,
+            Outcome::DnsFailed { .. } => Verdict::Dns,
+            Outcome::TlsFailed { .. } => Verdict::Tls,
+            Outcome::Timeout { .. } => Verdict::Timeout,
+            Outcome::ConnectionFailed { .. }
+            | Outcome::StaleConnection
+            | Outcome::RequestNotProcessed
+            | Outcome::HostUnreachable { .. } => Verdict::Connection,
+            Outcome::InvalidResponse { .. } => Verdict::InvalidResponse,
+            Outcome::RedirectRejected { .. }
+            | Outcome::Rejected { .. }
+            | Outcome::RobotsDisallowed
+            | Outcome::RobotsUnavailable { .. }
+            | Outcome::BlockedAddress { .. }
+            | Outcome::ProxyFailed { .. } => Verdict::NotChecked,
+            Outcome::HostPageLimit | Outcome::SitePageLimit | Outcome::NotReached => Verdict::NotReached,
+            Outcome::Sitemap { .. } | Outcome::SitemapFailed { .. } => Verdict::Sitemap,
+            _ => Verdict::Fine,
+        }
+    }
+
+    /// Whether a link with this verdict is broken.
+    pub(super) fn is_broken(self) -> bool {
+        let is_other = matches!(self, Verdict::Fine | Verdict::Redirect | Verdict::Sitemap);
+        !is_other && self.is_conclusive()
+    }
+
+    /// Whether a request has shown what the URL is.
+    pub(super) fn is_conclusive(self) -> bool {
+        !matches!(self, Verdict::NotChecked | Verdict::NotReached)
+    }
+
+    /// The name in reports for machines.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Verdict::Fine => "fine",
+            Verdict::Redirect => "redirect",
+            Verdict::Http => "http",
+            Verdict::Timeout => "timeout",
+            Verdict::Dns => "dns",
+            Verdict::Tls => "tls",
+            Verdict::Connection => "connection",
+            Verdict::BadRedirect => "bad-redirect",
+            Verdict::InvalidResponse => "invalid-response",
+            Verdict::Malformed => "malformed",
+            Verdict::Anchor => "anchor",
+            Verdict::NotChecked => "not-checked",
+            Verdict::NotReached => "not-reached",
+            Verdict::Sitemap => "sitemap",
+        }
+    }
+}
+
+/// The outcome in words.
+pub(super) fn reason(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::HttpStatus { code: 429, .. } => "HTTP 429 Too Many Requests, also after waiting".into(),
+        Outcome::HttpStatus { code, .. } => {
+            let status = hyper::StatusCode::from_u16(*code).ok().and_then(|status| status.canonical_reason());
+            match status {
+                Some(words) => format!("HTTP {code} {words}"),
+                None => format!("HTTP {code}"),
+            }
+        }
+        Outcome::NotReached => "not reached: the check ended before".into(),
+        outcome => outcome.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::OutcomeGroup;
+    use crate::outcome::tests::all_outcomes;
+
+    #[test]
+    fn failures_are_broken_links_unless_they_say_nothing_about_the_url() {
+        for outcome in all_outcomes() {
+            let verdict = Verdict::of(&outcome);
+            assert_eq!(verdict == Verdict::Sitemap, outcome.group() == OutcomeGroup::Sitemap);
+            let expected = match (&outcome, outcome.group()) {
+                (
+                    Outcome::RobotsUnavailable { .. }
+                    | Outcome::ProxyFailed { .. }
+                    | Outcome::WriteFailed { .. },
+                    _,
+                ) => false,
+                (_, group) => group == OutcomeGroup::Failed,
+            };
+            assert_eq!(verdict.is_broken(), expected, "{outcome:?}");
+        }
+        assert_eq!(Verdict::of(&Outcome::HttpStatus { code: 429, retry_after: None }), Verdict::NotChecked);
+        assert_eq!(reason(&Outcome::HttpStatus { code: 404, retry_after: None }), "HTTP 404 Not Found");
+        assert_eq!(reason(&Outcome::HttpStatus { code: 999, retry_after: None }), "HTTP 999");
+    }
+}
