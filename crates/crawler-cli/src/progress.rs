@@ -224,6 +224,7 @@ pub fn outcome_word(outcome: &Outcome) -> &'static str {
         OutcomeGroup::Skipped => "Skipped",
         OutcomeGroup::Sitemap => "Sitemap",
         OutcomeGroup::Checked => "Checked",
+        OutcomeGroup::Requisite => "Requisite",
         OutcomeGroup::NotReached => "NotReached",
         _ => "Failed",
     }
@@ -232,6 +233,7 @@ pub fn outcome_word(outcome: &Outcome) -> &'static str {
 /// Whether an outcome gets a line of its own. The summary counts the others: a stopped crawl may leave millions of URLs.
 fn is_reported(outcome: &Outcome, verbosity: Verbosity) -> bool {
     match outcome.group() {
+        _ if *outcome == Outcome::NotSaved => false,
         OutcomeGroup::Page | OutcomeGroup::Redirect | OutcomeGroup::NotReached => false,
         OutcomeGroup::Skipped => verbosity == Verbosity::Normal,
         _ => true,

@@ -94,7 +94,7 @@ fn exit_status(seed: &Url, report: &ClassicReport) -> u8 {
     if unwritten > 0 {
         return EXIT_NOT_WRITTEN;
     }
-    if report.seed == Outcome::Page {
+    if let Outcome::Page | Outcome::NotSaved = report.seed {
         return 0;
     }
     let remedy = match &report.seed {

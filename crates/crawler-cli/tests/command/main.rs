@@ -11,6 +11,7 @@ mod common;
 mod config;
 mod config_errors;
 mod config_report;
+mod content;
 mod crawl;
 mod crawl_arguments;
 mod crawl_ends;

@@ -124,7 +124,8 @@ pub fn adds_up(object: &Value) -> BTreeMap<String, u64> {
     let counted = counted.map(|(label, key)| (label.to_owned(), number(&object[key])));
     outcomes.extend(counted.into_iter().filter(|(_, count)| *count > 0));
     let sitemaps = number(&object["sitemaps"]["total"]);
-    let total = outcomes.values().sum::<u64>() + sitemaps + number(&object["pending"]);
+    let requisites = number(&object["requisites"]);
+    let total = outcomes.values().sum::<u64>() + sitemaps + requisites + number(&object["pending"]);
     assert_eq!(total, number(&object["admitted"]), "{object}");
     let links = &object["links"];
     let rejected: u64 = by_reason(&links["rejected"]).values().sum();

@@ -7,6 +7,7 @@ mod fixtures;
 mod hooked_backend;
 mod politeness;
 mod priorities;
+mod requisites;
 mod robots_failures;
 mod robots_redirects;
 mod slow_completions;
