@@ -92,12 +92,13 @@ fn fail(error: &MergeError) -> u8 {
 
 /// How many pages were merged, and what was left out.
 fn describe(report: &MergeReport) -> String {
-    let MergeReport { pages, parts, superseded, retracted, incomplete_bytes } = *report;
-    let mut text = format!("merged {} from {}", counted(pages, "page"), counted(parts as u64, "part file"));
+    let MergeReport { is_of_urls, pages, parts, superseded, retracted, incomplete_bytes } = *report;
+    let page = if is_of_urls { "URL" } else { "page" };
+    let mut text = format!("merged {} from {}", counted(pages, page), counted(parts as u64, "part file"));
     let left_out = [
-        (superseded, counted(superseded, "repeated page")),
-        (retracted, counted(retracted, "retracted page")),
-        (incomplete_bytes, format!("{} of an incomplete page", bytes(incomplete_bytes))),
+        (superseded, counted(superseded, &format!("repeated {page}"))),
+        (retracted, counted(retracted, &format!("retracted {page}"))),
+        (incomplete_bytes, format!("{} of an incomplete {page}", bytes(incomplete_bytes))),
     ];
     let left_out: Vec<String> =
         left_out.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();

@@ -34,7 +34,7 @@ fn by_path(web: &Web, rows: &[Value]) -> BTreeMap<String, Value> {
 fn agrees_with_log(web: &Web, rows: &BTreeMap<String, Value>) {
     for hit in web.log().iter().filter(|hit| hit.path != "/robots.txt") {
         let row = rows.get(&hit.path).unwrap_or_else(|| panic!("{} has no row", hit.path));
-        let last = web.log().iter().filter(|other| other.path == hit.path).last().unwrap().status;
+        let last = web.log().iter().rfind(|other| other.path == hit.path).unwrap().status;
         assert_eq!(row["status"].as_u64().map(|status| status as u16), last, "{row}");
         assert!(row["requested"].is_string(), "{row}");
     }
@@ -239,7 +239,7 @@ fn recovering(pages: usize) -> (Web, Arc<AtomicBool>) {
     let links: Vec<&str> = links.iter().map(String::as_str).collect();
     let site = Site::new().page("/", linking_to(&links)).fallback(move |request: &Request| {
         let number: usize = request.path[1..].parse().unwrap_or(0);
-        match number % 2 == 0 || is_up.load(Ordering::SeqCst) {
+        match number.is_multiple_of(2) || is_up.load(Ordering::SeqCst) {
             true => Response::page(format!("the page {number}")),
             false => Response::status(503),
         }

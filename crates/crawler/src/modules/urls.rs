@@ -26,6 +26,9 @@ enum Format {
     Csv,
 }
 
+/// The name of the output.
+pub(super) const URLS: &str = "urls";
+
 /// The names of the columns: the keys of a [`Row`], in order.
 const CSV_HEADER: &str = "url,kind,outcome,group,status,reason,content_type,bytes,received,depth,found_on,redirect,retries,\
                           queued,requested,first_byte,done\n";
@@ -40,7 +43,7 @@ impl Urls {
 
 impl Output for Urls {
     fn name(&self) -> &str {
-        "urls"
+        URLS
     }
 
     fn header(&self) -> &[u8] {

@@ -221,7 +221,9 @@ impl<R: Backend> LocalRun<'_, R> {
     /// Appends the URLs that were not reached to the outputs that have a row for every URL. The state does not record them: a
     /// resumed crawl removes them.
     fn write_unreached(&self) -> Result<(), Error> {
-        if self.pages.wants_urls() || self.pages.modules_want_urls() {
+        if self.pages.output_failure().is_none()
+            && (self.pages.wants_urls() || self.pages.modules_want_urls())
+        {
             self.backend.drain_pending(&mut |record| self.pages.write_unreached(&record))?;
             self.pages.flush_outputs(self.state.is_some());
         }

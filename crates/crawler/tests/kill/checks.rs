@@ -92,14 +92,13 @@ pub fn outputs(directory: &Path, known_web: KnownWeb, web: &Web) {
         name.to_string_lossy().parse::<u64>().is_ok()
     });
     assert_eq!(numbered.count(), urls.len());
-    rows(directory, web);
+    requested_rows(&rows(directory), web);
     table(directory);
     graph(directory, known_web, web);
 }
 
-/// Checks that every URL that was requested has a row, with the status of its last response, and that the rows are those that were
-/// counted.
-fn rows(directory: &Path, web: &Web) {
+/// The rows of all URLs, after a check that each URL has one, and that they are those that were counted.
+pub fn rows(directory: &Path) -> BTreeMap<String, Value> {
     let lines = fs::read_to_string(directory.join("urls")).unwrap();
     let mut rows = BTreeMap::new();
     let mut outcomes = BTreeMap::<String, u64>::new();
@@ -111,6 +110,11 @@ fn rows(directory: &Path, web: &Web) {
         assert!(rows.insert(url, row).is_none(), "a URL occurs twice: {line}");
     }
     assert_eq!(serde_json::to_value(outcomes).unwrap(), report(directory)["outcomes"]);
+    rows
+}
+
+/// Checks that every URL that was requested has a row, with the status of its last response.
+fn requested_rows(rows: &BTreeMap<String, Value>, web: &Web) {
     let mut last = BTreeMap::new();
     for hit in web.log().iter().filter(|hit| hit.path != "/robots.txt" && hit.status.is_some()) {
         last.insert(format!("{}{}", web.url_of(&hit.host, ""), hit.path), hit.status);

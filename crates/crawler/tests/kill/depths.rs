@@ -43,6 +43,8 @@ fn assert_pages(directory: &Path, expected_pages: &Depths) {
     assert_eq!(report["admitted"], sum + revisits, "{report}");
     assert_eq!(report["completed"], sum + revisits, "{report}");
     assert_eq!(report["pages"], expected_pages.len(), "{report}");
+    // A URL that was revisited has one row, too.
+    assert_eq!(checks::rows(directory).len() as u64, sum);
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub enum Destination<'w> {
 /// What was merged, and what was left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MergeReport {
+    /// Whether the output has a row per URL. Then `pages` are URLs.
+    pub is_of_urls: bool,
     /// How many pages were merged.
     pub pages: u64,
     /// How many parts they come from.
@@ -92,6 +94,7 @@ pub fn merge(
     }
     source::ensure_same_output(&sources)?;
     let mut report = MergeReport {
+        is_of_urls: sources.iter().any(Source::is_of_urls),
         parts: sources.len(),
         incomplete_bytes: sources.iter().map(Source::incomplete_bytes).sum(),
         ..MergeReport::default()

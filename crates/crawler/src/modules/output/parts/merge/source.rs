@@ -9,6 +9,7 @@ use super::super::index::{self, IndexReader, PartHeader};
 use super::super::split;
 use super::{MergeError, PageVersion};
 use crate::modules::output::finish::RECORDS_SUFFIX;
+use crate::modules::urls::URLS;
 
 /// How many parts an error message lists at most.
 const MAX_LISTED_PARTS: usize = 8;
@@ -143,6 +144,11 @@ impl Source {
             }
             Ok(_) => Ok(()),
         }
+    }
+
+    /// Whether the part has a row per URL.
+    pub(super) fn is_of_urls(&self) -> bool {
+        self.header.as_ref().is_some_and(|header| header.output == URLS)
     }
 
     /// How many bytes of incomplete pages the part has.
