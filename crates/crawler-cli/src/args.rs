@@ -245,7 +245,7 @@ fn join_negative_values(grammar: &clap::Command, arguments: &mut Vec<OsString>) 
 }
 
 /// The names of the command's options that were given: on the command line, in the environment, or in the command's table
-/// of the configuration file.
+/// of the configuration file. A flag that is turned off there is given, too.
 fn explicit_options(grammar: &clap::Command, matches: &ArgMatches, settings: &Settings) -> Vec<String> {
     let Some((name, matches)) = matches.subcommand() else { return Vec::new() };
     let options = grammar.find_subcommand(name).into_iter().flat_map(clap::Command::get_arguments);
@@ -255,7 +255,8 @@ fn explicit_options(grammar: &clap::Command, matches: &ArgMatches, settings: &Se
         is_present && matches.value_source(id) == Some(ValueSource::CommandLine)
     };
     let names = options.filter(is_explicit).filter_map(clap::Arg::get_long);
-    names.filter(|name| *name != settings::CONFIG && !settings.is_general(name)).map(str::to_owned).collect()
+    let names = names.filter(|name| *name != settings::CONFIG && !settings.is_general(name));
+    names.chain(settings.turned_off()).map(str::to_owned).collect()
 }
 
 /// The definition of the command line, not built yet. The commands of a crawl share their options; here each gets its own

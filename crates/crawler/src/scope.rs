@@ -98,6 +98,8 @@ pub struct Scope {
     private: Option<PrivateAddressRule>,
     /// Further bounds: those of seed lists.
     seeds: Option<Arc<SeedIndex>>,
+    /// Whether sitemaps are left out that were admitted before.
+    without_sitemaps: bool,
 }
 
 /// The rule for URLs whose host is a non-public address. The connector applies the same rule to resolved addresses.
@@ -122,7 +124,7 @@ enum Bounds {
 
 impl Scope {
     fn within(bounds: Bounds) -> Scope {
-        Scope { bounds, include: None, exclude: None, private: None, seeds: None }
+        Scope { bounds, include: None, exclude: None, private: None, seeds: None, without_sitemaps: false }
     }
 
     /// The whole web.
@@ -197,7 +199,7 @@ impl Scope {
 
     /// All settings of the scope, to find out whether another scope is the same.
     pub(crate) fn settings(&self) -> String {
-        let Scope { bounds, include, exclude, private, seeds: _ } = self;
+        let Scope { bounds, include, exclude, private, seeds: _, without_sitemaps } = self;
         // Sets have no order.
         let mut bounds: Vec<String> = match bounds {
             Bounds::Anywhere => vec!["any".into()],
@@ -209,7 +211,12 @@ impl Scope {
         };
         bounds.sort_unstable();
         let patterns = [include, exclude].map(|set| set.as_ref().map_or(&[][..], RegexSet::patterns));
-        format!("{bounds:?} {patterns:?} {private:?}")
+        format!("{bounds:?} {patterns:?} {private:?} {without_sitemaps}")
+    }
+
+    /// The same scope, which leaves out sitemaps that were admitted before if it is so.
+    pub(crate) fn without_sitemaps(self, without_sitemaps: bool) -> Scope {
+        Scope { without_sitemaps, ..self }
     }
 
     /// The entry of a listed seed that extends the bounds.
@@ -287,6 +294,7 @@ impl Scope {
     pub(crate) fn check_task(&self, task_url: &str) -> Result<(), RejectReason> {
         match TaskKind::of(task_url) {
             TaskKind::Page => self.check(task_url),
+            TaskKind::Sitemap if self.without_sitemaps => Err(RejectReason::Excluded),
             TaskKind::Sitemap => Ok(()),
             TaskKind::Requisite | TaskKind::Probe => self.check_file(shown_url(task_url)),
         }

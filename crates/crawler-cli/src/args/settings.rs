@@ -186,6 +186,13 @@ impl Settings {
         matches!(self.origin_of(name), Some(Origin::File { in_table: false, .. }))
     }
 
+    /// The flags that are turned off, except by keys for all commands.
+    pub fn turned_off(&self) -> impl Iterator<Item = &str> {
+        let is_off =
+            |setting: &&Setting| setting.value == Value::Switch(false) && !self.is_general(&setting.name);
+        self.settings.iter().filter(is_off).map(|setting| &*setting.name)
+    }
+
     /// Leaves out keys for all commands that set one of these options.
     fn leave_out_general(&mut self, names: &[String]) {
         let is_left_out = |setting: &Setting| {

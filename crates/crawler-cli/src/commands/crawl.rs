@@ -198,6 +198,9 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
             signal_status.get().unwrap_or(status)
         }
         Err(error) => {
+            if let Error::Proxy(_) = error {
+                print_summary(&options, &(display.last_table() + "Stopped: the proxy cannot be used\n"));
+            }
             print_error(&with_hint(&error));
             if let (Error::Proxy(_), Some(directory)) = (&error, &options.state) {
                 display.print(&format!("to resume: crawler resume {}", quoted(directory)));

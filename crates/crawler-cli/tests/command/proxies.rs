@@ -308,6 +308,7 @@ fn unreachable_proxy_is_an_error_and_the_state_can_be_resumed() {
         ended.stderr
     );
     assert!(ended.stderr.contains(&format!("to resume: crawler resume {state}")), "{}", ended.stderr);
+    assert!(ended.stdout.ends_with("\nStopped: the proxy cannot be used\n"), "{}", ended.stdout);
     assert!(!ended.stderr.contains("hush") && web.log().is_empty());
 
     let resume = |options: &[&str]| {

@@ -289,3 +289,47 @@ fn excluded_urls_are_skipped_at_once_and_do_not_wait_for_their_host() {
     assert_eq!(ended.stdout.matches("(excluded, since the settings changed on resume)\n").count(), 3_000);
     assert!(summary(&place)["elapsed_seconds"].as_f64().unwrap() < 10.0);
 }
+
+#[test]
+fn saved_flag_is_turned_off_by_its_variable() {
+    let (web, place) =
+        (serve(directories(&["a"], 8).robots("User-agent: *\nDisallow: /a/")), StateDir::new());
+    let crawl = Pipeline::bare(web.url("/"))
+        .with("--delay 10ms --similarity 0 --ignore-robots --max-pages 3 --state");
+    crawl.with_one(place.state()).run().expect(0);
+    let mut resume = crate::common::binary();
+    resume.args(["resume", &place.state(), "--max-pages", "100"]).env("CRAWLER_IGNORE_ROBOTS", "false");
+    let ended = Running::start(resume, "/nowhere".into(), None).wait().expect(0);
+    assert!(
+        ended.stderr.contains("with changed options: --ignore-robots, --max-pages\n"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!((ended.outcomes()["page"], ended.outcomes()["robots.txt"]), (3, 6));
+}
+
+#[test]
+fn pending_sitemaps_are_left_out_if_they_are_not_wanted_any_more() {
+    let urls =
+        |from: usize| (from..from + 3).map(|n| format!("<url><loc>/{n}</loc></url>")).collect::<String>();
+    let map = |n: usize| Response::page(format!("<urlset>{}</urlset>", urls(n))).content_type("text/xml");
+    let index: String = (1..9).map(|n| format!("<sitemap><loc>/map{n}.xml</loc></sitemap>")).collect();
+    let index = Response::page(format!("<sitemapindex>{index}</sitemapindex>")).content_type("text/xml");
+    let site = Site::new().robots("Sitemap: /index.xml").page("/", "seed").response("/index.xml", index);
+    let site = (1..9).fold(site, |site, n| site.response(&format!("/map{n}.xml"), map(10 * n)));
+    let (web, place) =
+        (serve(site.fallback(|request| Response::page(request.path.clone()))), StateDir::new());
+    let crawl = Pipeline::bare(web.url("/")).with("--delay 100ms --similarity 0 --scope host --state");
+    let mut crawl = crawl.with_one(place.state()).start();
+    crawl.until("the index and a sitemap", |_| web.log().paths().iter().any(|path| path.contains("/map")));
+    crawl.signal(Signal::KILL);
+    crawl.wait().expect(137);
+    let before = web.hits();
+    let ended = place.resume("--no-sitemaps --delay 0").wait().expect(0);
+    assert!(
+        requested(&web, before).iter().all(|path| !path.ends_with(".xml")),
+        "{:?}",
+        requested(&web, before)
+    );
+    assert!(ended.outcomes()["excluded"] >= 6, "{}", ended.stdout);
+}

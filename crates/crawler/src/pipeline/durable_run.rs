@@ -21,7 +21,9 @@ impl Crawler {
             metadata: std::mem::take(&mut self.metadata),
             retry_failed: self.retry_failed,
         };
+        let uses_sitemaps = self.config.requests.robots_sitemaps || !self.sitemaps.is_empty();
         let scope = self.scope.clone().rejecting_private(&self.config, &self.seeds);
+        let scope = scope.without_sitemaps(!uses_sitemaps);
         let on_outcome = Arc::clone(&self.on_outcome);
         let scope = ResumedScope { scope: &scope, on_outcome: &*on_outcome };
         let opened =

@@ -53,6 +53,7 @@ struct History {
     /// The page counts of the last seconds.
     pages: VecDeque<(Instant, u64)>,
     last_plain_line: Instant,
+    last_snapshot: Snapshot,
 }
 
 impl Display {
@@ -69,7 +70,11 @@ impl Display {
             ProgressForm::Auto => Form::Plain,
         };
         let started = Instant::now();
-        let history = Mutex::new(History { pages: VecDeque::new(), last_plain_line: started });
+        let history = Mutex::new(History {
+            pages: VecDeque::new(),
+            last_plain_line: started,
+            last_snapshot: Snapshot::default(),
+        });
         let (is_quiet, robots_waits) = (verbosity == Verbosity::Quiet, RobotsWaits::default());
         let (proxy_health, plan) = (ProxyHealth::default(), plan::lines(options));
         Display { form, is_quiet, started, robots_waits, proxy_health, plan, history }
@@ -97,6 +102,7 @@ impl Display {
     pub fn show(&self, snapshot: &Snapshot) {
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
+        history.last_snapshot = snapshot.clone();
         if history.pages.is_empty() {
             history.pages.push_back((now, snapshot.pages));
             // A crawl that has finished has nothing to do.
@@ -138,6 +144,12 @@ impl Display {
             lines[0] = format!("Waiting for the proxy {} for {time} · {}", outage.proxy(), lines[0]);
         }
         lines
+    }
+
+    /// The table of the last counts, for a crawl that has no report.
+    pub fn last_table(&self) -> String {
+        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        Counts::of_ended(&history.last_snapshot).table(self.started.elapsed())
     }
 
     /// Prints the last progress object, which has the final counts.

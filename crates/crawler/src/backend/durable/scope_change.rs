@@ -14,6 +14,7 @@ use crate::outcome::Outcome;
 use crate::scope::Scope;
 use crate::seed_list::SeedIndex;
 use crate::similarity::HashKey;
+use crate::task_kind::{TaskKind, shown_url};
 use crate::url_record::UrlRecord;
 
 /// Number of pending URLs to check, and to complete in one commit.
@@ -53,8 +54,13 @@ pub(super) fn apply_scope(
         let (mut rejected, mut written) = (Vec::new(), Vec::new());
         for (task_id, row) in rows {
             let row = TaskRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
+            let is_seed = match TaskKind::of(&row.url) {
+                // Its depth is another one: the number of indexes that led to it.
+                TaskKind::Sitemap => row.from.0 == task_id,
+                _ => row.depth == 0 && row.redirects == 0,
+            };
             // A revisit has an outcome already.
-            let is_unchecked = row.depth == 0 && row.redirects == 0 || row.is_revisit;
+            let is_unchecked = is_seed || row.is_revisit;
             let Some(why) = scope.check_task(&row.url).err().filter(|_| !is_unchecked) else {
                 continue;
             };
@@ -74,7 +80,7 @@ pub(super) fn apply_scope(
             batch.meta.insert("checkpoint", checkpoint.to_bytes());
             tables.write(&batch)?;
         }
-        rejected.iter().for_each(|(url, outcome)| on_outcome(url, outcome));
+        rejected.iter().for_each(|(url, outcome)| on_outcome(shown_url(url), outcome));
         for (sequence, writes) in written {
             outputs.write(sequence, None, writes)?;
         }
