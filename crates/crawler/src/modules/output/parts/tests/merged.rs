@@ -293,7 +293,17 @@ fn parts_of_an_output_that_is_made_at_the_end_are_merged_and_it_is_made() {
     let refused = merge(&parts, Destination::Stream(&mut printed), false).unwrap_err().to_string();
     assert_eq!(refused, "cannot print the output: graphml needs a file; name a file as output");
     let report = merge_into(&parts, &output, false).unwrap();
-    assert_eq!(report, MergeReport { pages: 3, parts: 2, superseded: 1, retracted: 0, incomplete_bytes: 0 });
+    assert_eq!(
+        report,
+        MergeReport {
+            pages: 3,
+            parts: 2,
+            superseded: 1,
+            retracted: 0,
+            incomplete_bytes: 0,
+            is_of_urls: false
+        }
+    );
     let graph = text(output.clone());
     assert_eq!(graph.matches("<data key=\"outcome\">").count(), 3, "{graph}");
     let edge = |lease: u64| format!("<edge source=\"http://a.test/2\" target=\"http://b.test/{lease},\">");
