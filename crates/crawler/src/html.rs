@@ -20,15 +20,21 @@ pub mod charset;
 pub mod css;
 mod foreign;
 pub mod head;
+#[cfg(feature = "net")]
+pub mod markdown;
 pub mod normal_form;
 pub mod parts;
 mod raw_text;
 pub mod refresh;
 pub mod rewrite;
 pub mod scanner;
+#[cfg(feature = "net")]
+pub mod selector;
 pub mod srcset;
 pub mod start_tag;
 pub mod text;
+#[cfg(feature = "net")]
+pub mod tree;
 pub mod url_resolver;
 
 pub use attributes::Attributes;

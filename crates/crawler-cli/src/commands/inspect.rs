@@ -273,7 +273,8 @@ fn output_location(
     let earlier_pages = number.checked_sub(*first_page)?;
     match name.as_str() {
         "pages" => Some(format!("  output: file {}", path.join(number.to_string()).display())),
-        "jsonl" => Some(format!("  output: line {} of {}", earlier_pages + 1, path.display())),
+        "markdown" => Some(format!("  output: file {}", path.join(format!("{number}.md")).display())),
+        "jsonl" | "extract" => Some(format!("  output: line {} of {}", earlier_pages + 1, path.display())),
         _ => None,
     }
 }

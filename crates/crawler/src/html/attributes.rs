@@ -57,6 +57,9 @@ impl Name {
     pub(super) const TRACK: Name = Name::new(b"track");
     pub(super) const USE: Name = Name::new(b"use");
     pub(super) const VIDEO: Name = Name::new(b"video");
+    pub(super) const TBODY: Name = Name::new(b"tbody");
+    pub(super) const THEAD: Name = Name::new(b"thead");
+    pub(super) const TFOOT: Name = Name::new(b"tfoot");
     pub(super) const XMP: Name = Name::new(b"xmp");
 
     pub(super) const COLOR: Name = Name::new(b"color");
@@ -146,6 +149,11 @@ impl<'p> TagAttributes<'p> {
     /// The undecoded value of the first attribute of this name.
     pub(super) fn value(&self, name: Name) -> Option<&'p [u8]> {
         value(self.page, self.at, name)
+    }
+
+    /// Calls a function with the name and the undecoded value of each attribute, repetitions included.
+    pub(super) fn for_each(&self, mut attribute: impl FnMut(&'p [u8], &'p [u8])) {
+        for_each(self.page, self.at, |_, name, value| attribute(name, value));
     }
 }
 

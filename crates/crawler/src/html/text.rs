@@ -44,6 +44,14 @@ pub(super) fn decode(run: &[u8]) -> Cow<'_, str> {
     htmlize::unescape(String::from_utf8_lossy(run))
 }
 
+/// Decodes the content of an element whose content is no markup. Only that of a `title` or `textarea` has character references.
+pub(super) fn decode_raw<'r>(name: &[u8], content: &'r [u8]) -> Cow<'r, str> {
+    match Name::new(name) {
+        Name::TITLE | Name::TEXTAREA => decode(content),
+        _ => String::from_utf8_lossy(content),
+    }
+}
+
 /// Builds the text of a page from its runs and the limits of its blocks.
 #[derive(Debug, Default)]
 pub(super) struct TextLines {
@@ -130,6 +138,11 @@ impl TextLines {
         }
         self.gap = Gap::None;
         self.text.push_str(word);
+    }
+
+    /// The number of bytes so far.
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
     }
 
     pub(super) fn into_text(self) -> String {

@@ -132,6 +132,10 @@ impl Module for Exec {
         Some(self.describe(format!("has read nothing for {seconds} s; the crawl waits for it")))
     }
 
+    fn wants_found_on(&self) -> bool {
+        false
+    }
+
     fn shutdown_requested(&self) {
         self.queue.close(self.timeouts.exit.min(SHUTDOWN_EXIT_TIMEOUT));
     }

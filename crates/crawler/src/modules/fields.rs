@@ -43,7 +43,6 @@ pub(super) enum Value<'p> {
     Time(SystemTime),
     List(Vec<&'p str>),
     Pairs(Vec<(&'p str, Cow<'p, str>)>),
-    #[allow(dead_code)]
     Durations(Vec<(&'static str, u64)>),
 }
 
@@ -78,7 +77,6 @@ impl Serialize for Value<'_> {
 pub(super) struct Field {
     /// The key in JSON, and the name of the column in tables.
     pub(super) name: &'static str,
-    #[allow(dead_code)]
     pub(super) kind: FieldType,
     /// Whether it is written if no fields are chosen.
     is_default: bool,
@@ -102,7 +100,7 @@ impl Field {
 }
 
 /// All fields, in the order in which they are written if none are chosen.
-static FIELDS: [Field; 15] = [
+static FIELDS: [Field; 18] = [
     Field::new("url", FieldType::Text, |page| Value::Text(page.url.as_str().into())),
     Field::new("depth", FieldType::Integer, |page| Value::Integer(page.depth.into())),
     Field::new("status", FieldType::Integer, |page| Value::Integer(page.status.into())),
@@ -116,6 +114,12 @@ static FIELDS: [Field; 15] = [
     Field::new("lastmod", FieldType::Time, |page| Value::time(page.lastmod)),
     Field::new("robots", FieldType::List, |page| Value::List(page.robots.names().collect())),
     Field::new("links", FieldType::List, |page| Value::List(page.links.iter().collect())),
+    Field::new("referrer", FieldType::Text, |page| Value::text(page.found_on.as_deref())).on_request(),
+    Field::new("redirects", FieldType::List, |page| {
+        Value::List(page.redirects.iter().map(String::as_str).collect())
+    })
+    .on_request(),
+    Field::new("timing", FieldType::Durations, |page| Value::Durations(timing(page).to_vec())).on_request(),
     Field::new("headers", FieldType::Pairs, |page| Value::Pairs(page.headers().collect())).on_request(),
     Field::new("text", FieldType::Text, |page| Value::Text(page.text())).on_request(),
 ];
@@ -170,15 +174,20 @@ impl Fields {
         self.0.iter().copied()
     }
 
-    /// Whether a field is one of them.
-    #[allow(dead_code)]
-    pub(super) fn contains(&self, name: &str) -> bool {
-        self.0.iter().any(|field| field.name == name)
+    /// Whether one of them is how the page was found.
+    pub(super) fn want_found_on(&self) -> bool {
+        self.0.iter().any(|field| ["referrer", "redirects"].contains(&field.name))
     }
 }
 
+/// How long the response took to begin, and to end, from the request on, in milliseconds.
+fn timing(page: &Page) -> [(&'static str, u64); 2] {
+    let since = |end: SystemTime| end.duration_since(page.requested).unwrap_or_default().as_millis() as u64;
+    [("first_byte_ms", since(page.first_byte)), ("total_ms", since(page.fetched))]
+}
+
 /// The language that the page declares, otherwise the one of its Content-Language header, if that is one.
-fn language(page: &Page) -> Option<String> {
+pub(super) fn language(page: &Page) -> Option<String> {
     let declared = match page.media {
         Media::Html => head::language(page.content_type().as_deref(), &page.body),
         _ => None,
@@ -269,7 +278,9 @@ mod tests {
     fn fields_have_the_order_given() {
         let names = |fields: Fields| fields.iter().map(|field| field.name).collect::<Vec<_>>().join(",");
         assert_eq!(names(Fields::parse("text, url").unwrap()), "text,url");
-        assert!(!Fields::default().contains("text") && !Fields::default().contains("headers"));
+        for field in ["text", "headers", "referrer", "redirects", "timing"] {
+            assert!(!Fields::default().iter().any(|default| default.name == field), "{field}");
+        }
         assert!(names(Fields::default()).starts_with("url,depth,status,title,"));
     }
 

@@ -28,7 +28,11 @@ impl Output for Jsonl {
     }
 
     fn format(&self) -> String {
-        self.fields.format("jsonl")
+        self.fields.format(self.name())
+    }
+
+    fn wants_found_on(&self) -> bool {
+        self.fields.want_found_on()
     }
 
     fn render(&self, page: &Page) -> OutputWrite {

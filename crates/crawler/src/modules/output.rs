@@ -54,7 +54,8 @@ pub trait Output: Send + Sync {
         None
     }
 
-    /// The bytes at the start of the file, before any page. Constant. Not used if the target is a directory.
+    /// The bytes at the start of the file, before any page. Constant. If the target is a directory, the end of its files' names, such
+    /// as `.md`.
     fn header(&self) -> &[u8] {
         b""
     }

@@ -6,9 +6,11 @@ use std::path::Path;
 use super::check::Check;
 use super::edges::Edges;
 use super::exec::Exec;
+use super::extract::Extract;
 use super::fields::Fields;
 use super::graphml::GraphMl;
 use super::jsonl::Jsonl;
+use super::markdown::Markdown;
 use super::noop::Noop;
 use super::pages::Pages;
 #[cfg(feature = "parquet")]
@@ -27,6 +29,11 @@ pub const MODULES: &[(&str, &str)] = &[
     ("jsonl=FILE[,fields=NAME,...]", "one JSON object per page, with these fields; '-' is standard output"),
     ("csv=FILE[,fields=NAME,...]", "one CSV line per page, with the same fields; '-' is standard output"),
     (
+        "extract=FILE,NAME=SELECTOR,...",
+        "one JSON object per page, with the texts of the elements that CSS selectors match; '-' is standard output",
+    ),
+    ("markdown=DIR", "page N as file N.md of a directory: its main content as Markdown, after front matter"),
+    (
         "urls=FILE",
         "every URL with its outcome: CSV if FILE ends with .csv, otherwise JSON lines; '-' is standard output",
     ),
@@ -42,7 +49,7 @@ pub const MODULES: &[(&str, &str)] = &[
 ];
 
 /// The modules that can print to standard output, as `NAME=-`.
-pub const PRINTING: [&str; 4] = ["jsonl", "csv", "urls", "edges"];
+pub const PRINTING: [&str; 5] = ["jsonl", "csv", "extract", "urls", "edges"];
 
 /// The largest N of `words=N`. More would not be a summary.
 const MAX_TOP_WORDS: usize = 1000;
@@ -88,6 +95,12 @@ pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
             return page_table(name, arguments)
                 .map_err(|cause| format!("cannot use module '{name}': {cause}"));
         }
+        ("extract", Some(arguments)) => {
+            let Spec { path, options } = Spec::split(arguments, Extract::is_name);
+            let extract =
+                Extract::new(&options).map_err(|cause| format!("cannot use module '{name}': {cause}"))?;
+            Ok(file_or_stdout(extract, path))
+        }
         ("edges", Some(arguments)) => {
             return Edges::parse(arguments)
                 .map(|(edges, path)| file_or_stdout(edges, path))
@@ -103,13 +116,13 @@ pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
         }
         ("noop", None) => Ok(RegisteredModule::Module(Box::new(Noop))),
         ("noop", Some(_)) => Err("it takes no arguments"),
-        ("pages", Some(path)) if path != "-" => {
-            let target = Target::Directory(path.into());
-            Ok(RegisteredModule::Output(OutputSpec { output: Box::new(Pages), target }))
-        }
-        ("pages", _) => Err("it needs a directory"),
+        ("pages", Some(path)) if path != "-" => Ok(directory(Pages, path)),
+        ("markdown", Some(path)) if path != "-" => Ok(directory(Markdown, path)),
+        ("pages" | "markdown", _) => Err("it needs a directory"),
         ("urls", Some(path)) => Ok(file_or_stdout(Urls::for_file(Path::new(path)), path)),
-        ("jsonl" | "csv" | "urls" | "edges", None) => Err("it needs a file, or '-' for standard output"),
+        ("jsonl" | "csv" | "extract" | "urls" | "edges", None) => {
+            Err("it needs a file, or '-' for standard output")
+        }
         ("check", _) => Err("it needs a file"),
         ("words", None) => Ok(RegisteredModule::Module(Box::new(WordCount::new(words::DEFAULT_TOP)))),
         ("words", Some(top)) => match top.parse() {
@@ -176,6 +189,10 @@ fn parquet_table(_: Fields, _: &str) -> Result<RegisteredModule, String> {
     Err("this program was built without it; build it with the feature 'parquet'".into())
 }
 
+fn directory(output: impl Output + 'static, path: &str) -> RegisteredModule {
+    RegisteredModule::Output(OutputSpec { output: Box::new(output), target: Target::Directory(path.into()) })
+}
+
 fn file_or_stdout(output: impl Output + 'static, path: &str) -> RegisteredModule {
     match path {
         "-" => RegisteredModule::Module(Box::new(StdoutOutput::new(output))),
@@ -201,7 +218,8 @@ mod tests {
                 .replace("[=N]", "=7")
                 .replace("COMMAND", "cat > 'a=b'")
                 .replace("[,fields=NAME,...]", "")
-                .replace("[,columns=NAME,...][,distinct][,redirects]", "");
+                .replace("[,columns=NAME,...][,distinct][,redirects]", "")
+                .replace("NAME=SELECTOR,...", "title=h1");
             let module = parse(&spec).unwrap();
             assert!(usage.starts_with(module.name()), "{module:?}");
         }
@@ -221,7 +239,9 @@ mod tests {
             panic!("a directory is an output")
         };
         assert_eq!(spec.target, Target::Directory("dir".into()));
-        for spec in ["jsonl=-", "csv=-", "edges=-", "jsonl=-,fields=url", "csv=-,fields=url,title"] {
+        for spec in
+            ["jsonl=-", "csv=-", "edges=-", "jsonl=-,fields=url", "csv=-,fields=url,title", "extract=-,t=h1"]
+        {
             assert!(matches!(parse(spec).unwrap(), RegisteredModule::Module(_)), "{spec}");
         }
     }
@@ -234,6 +254,8 @@ mod tests {
             ("noop=x", "cannot use module 'noop': it takes no arguments"),
             ("pages", "cannot use module 'pages': it needs a directory"),
             ("pages=-", "cannot use module 'pages': it needs a directory"),
+            ("markdown=-", "cannot use module 'markdown': it needs a directory"),
+            ("extract", "cannot use module 'extract': it needs a file, or '-' for standard output"),
             ("jsonl=", "cannot use module 'jsonl': it needs a file, or '-' for standard output"),
             ("csv", "cannot use module 'csv': it needs a file, or '-' for standard output"),
             ("edges", "cannot use module 'edges': it needs a file, or '-' for standard output"),
@@ -248,6 +270,11 @@ mod tests {
         let error = parse("csv=x,fields=url,colour").unwrap_err();
         assert!(
             error.starts_with("cannot use module 'csv': there is no field 'colour'; fields are url, "),
+            "{error}"
+        );
+        let error = parse("extract=x,title=h1[").unwrap_err();
+        assert!(
+            error.starts_with("cannot use module 'extract': field 'title': 'h1[' is not a CSS selector: "),
             "{error}"
         );
         let error = parse("jsonl=x,fields=url,fields=title").unwrap_err();

@@ -27,7 +27,11 @@ impl Output for CsvTable {
     }
 
     fn format(&self) -> String {
-        self.fields.format("csv")
+        self.fields.format(self.name())
+    }
+
+    fn wants_found_on(&self) -> bool {
+        self.fields.want_found_on()
     }
 
     fn header(&self) -> &[u8] {

@@ -107,8 +107,8 @@ impl OutputFiles {
             return Err(StorageError::new(StorageErrorKind::Damaged, message));
         }
         let mut outputs = Vec::with_capacity(targets.len());
-        for (index, (target, _)) in targets.iter().enumerate() {
-            outputs.push(OpenOutput::open(target, start, index)?);
+        for (index, (target, header)) in targets.iter().enumerate() {
+            outputs.push(OpenOutput::open(target, header, start, index)?);
         }
         // Check all outputs before truncating or removing anything.
         for output in &outputs {
@@ -239,7 +239,7 @@ impl OutputFiles {
 
 impl OpenOutput {
     /// Opens and locks the target, and checks it as far as possible without changing anything.
-    fn open(target: &Target, start: Start, index: usize) -> Result<OpenOutput, StorageError> {
+    fn open(target: &Target, header: &[u8], start: Start, index: usize) -> Result<OpenOutput, StorageError> {
         match target {
             Target::File(path) => {
                 let file = AppendFile::open(path)?;
@@ -259,7 +259,7 @@ impl OpenOutput {
                     }
                     _ => create_directory(path)?,
                 }
-                let files = NumberedDir::open(path)?;
+                let files = NumberedDir::open(path)?.with_extension(header);
                 if let Start::Fresh = start {
                     files.ensure_empty()?;
                 }

@@ -1,4 +1,4 @@
-//! A directory of files named 1, 2, 3 …, each created atomically. One crawl at a time writes to it.
+//! A directory of files named 1, 2, 3 …, or `1.md`, `2.md` …, each created atomically. One crawl at a time writes to it.
 
 use std::fs::{self, File};
 use std::io::{self, IoSlice, Write};
@@ -15,6 +15,8 @@ pub(in crate::modules) const UNFINISHED: &str = ".page.unfinished";
 #[derive(Debug)]
 pub(in crate::modules) struct NumberedDir {
     path: PathBuf,
+    /// The end of each file's name, such as `.md`. Files with other ends do not count.
+    extension: String,
     /// Locked against other crawls.
     directory: File,
     method: WriteMethod,
@@ -49,7 +51,12 @@ impl NumberedDir {
         } else {
             WriteMethod::RenameTemporary
         };
-        Ok(NumberedDir { path: path.to_owned(), directory, method })
+        Ok(NumberedDir { path: path.to_owned(), extension: String::new(), directory, method })
+    }
+
+    /// The same directory with files whose names end so.
+    pub(in crate::modules) fn with_extension(self, extension: &[u8]) -> NumberedDir {
+        NumberedDir { extension: String::from_utf8_lossy(extension).into_owned(), ..self }
     }
 
     /// Rejects a directory that has numbered files.
@@ -58,9 +65,10 @@ impl NumberedDir {
             None => Ok(()),
             Some(example) => {
                 let message = format!(
-                    "directory '{}' contains pages of an earlier crawl (file {example}); name another directory, or \
+                    "directory '{}' contains pages of an earlier crawl (file {}); name another directory, or \
                      overwrite them",
-                    self.path.display()
+                    self.path.display(),
+                    self.file_name(*example)
                 );
                 Err(StorageError::new(StorageErrorKind::AlreadyExists, message))
             }
@@ -80,7 +88,12 @@ impl NumberedDir {
         if complete >= last {
             return Ok(());
         }
-        Err(missing_pages(&self.path, &format!("it has no file {}", complete + 1), earlier, last))
+        Err(missing_pages(
+            &self.path,
+            &format!("it has no file {}", self.file_name(complete + 1)),
+            earlier,
+            last,
+        ))
     }
 
     /// Removes the files with larger numbers, and the temporary file that a crash may have left.
@@ -113,12 +126,12 @@ impl NumberedDir {
 
     /// Writes a new file: `head`, then `body`.
     pub(in crate::modules) fn save(&self, number: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
-        self.save_as(&number.to_string(), head, body)
+        self.save_as(&self.file_name(number), head, body)
     }
 
     /// Writes a file, replacing an existing one.
     pub(in crate::modules) fn replace(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
-        self.replace_as(&number.to_string(), bytes)
+        self.replace_as(&self.file_name(number), bytes)
     }
 
     /// As [`replace`](NumberedDir::replace), with a name that is not a number.
@@ -143,7 +156,11 @@ impl NumberedDir {
 
     /// The path of a page's file.
     pub(in crate::modules) fn page_path(&self, number: u64) -> PathBuf {
-        self.path.join(number.to_string())
+        self.path.join(self.file_name(number))
+    }
+
+    fn file_name(&self, number: u64) -> String {
+        format!("{number}{}", self.extension)
     }
 
     fn save_as(&self, name: &str, head: &[u8], body: &[u8]) -> io::Result<()> {
@@ -177,6 +194,7 @@ impl NumberedDir {
             let name = entry.map_err(unusable)?.file_name();
             let number = name
                 .to_str()
+                .and_then(|name| name.strip_suffix(&*self.extension))
                 .and_then(|name| name.parse().ok().filter(|number: &u64| number.to_string() == name));
             numbers.extend(number.filter(|number| *number > 0));
         }

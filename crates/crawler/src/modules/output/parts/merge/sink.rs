@@ -39,7 +39,7 @@ impl<'w> MergeSink<'w> {
                 let refused = format!("cannot print the output: {name} needs a file; name a file as output");
                 return Err(MergeError::Refused(refused));
             }
-            (Destination::Path(path), None) if is_directory => open_directory(path, overwrite)?,
+            (Destination::Path(path), None) if is_directory => open_directory(path, header, overwrite)?,
             (Destination::Path(path), None) => {
                 ensure_replaceable(&Target::File(path.to_owned()), overwrite).map_err(refused)?;
                 MergeSink::File(NewFile::create(path).map_err(refused)?)
@@ -105,9 +105,9 @@ fn refused(error: StorageError) -> MergeError {
     MergeError::Refused(format!("{error:#}"))
 }
 
-fn open_directory<'w>(path: &Path, overwrite: bool) -> Result<MergeSink<'w>, MergeError> {
+fn open_directory<'w>(path: &Path, extension: &[u8], overwrite: bool) -> Result<MergeSink<'w>, MergeError> {
     create_directory(path).map_err(refused)?;
-    let files = NumberedDir::open(path).map_err(refused)?;
+    let files = NumberedDir::open(path).map_err(refused)?.with_extension(extension);
     if !overwrite {
         files.ensure_empty().map_err(refused)?;
     }

@@ -9,6 +9,7 @@ use super::super::index::{self, IndexReader, PartHeader};
 use super::super::split;
 use super::{MergeError, PageVersion};
 use crate::modules::output::finish::RECORDS_SUFFIX;
+use crate::modules::registry;
 use crate::modules::urls::URLS;
 
 /// How many parts an error message lists at most.
@@ -180,7 +181,14 @@ pub(super) fn output_header(sources: &[Source]) -> Result<Vec<u8>, MergeError> {
             "cannot merge: parts '{one}' and '{other}' have different headers; name parts of one output"
         )));
     }
-    Ok(headers.pop().map(|(_, header)| header).unwrap_or_default())
+    Ok(headers.pop().map_or_else(|| directory_header(sources), |(_, header)| header))
+}
+
+/// The header of an output that is a directory, which its parts do not contain.
+fn directory_header(sources: &[Source]) -> Vec<u8> {
+    let format = sources.iter().find_map(|source| Some(&source.header.as_ref()?.output));
+    let spec = format.and_then(|format| registry::output_of_format(format, Path::new("")));
+    spec.filter(|_| are_directories(sources)).map(|spec| spec.output.header().to_vec()).unwrap_or_default()
 }
 
 /// Rejects parts of different crawls or outputs.
