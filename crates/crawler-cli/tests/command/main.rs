@@ -33,6 +33,7 @@ mod login;
 mod nofollow;
 mod open_files;
 mod output;
+mod page_outputs;
 mod page_size;
 mod pipeline;
 mod politeness;
