@@ -83,7 +83,16 @@ pub const AFTER_CRAWL_HELP: &str = "\
 Modules:
   noop          do nothing
   pages=DIR     write page N to the file DIR/N: its URL, its depth, its body
-  jsonl=FILE    write one JSON object per page
+  jsonl=FILE    write one JSON object per page; ,fields=NAME,... chooses from
+                url, depth, status, title, language, canonical, content_type,
+                bytes, truncated, fetched, lastmod, robots, links, referrer,
+                redirects, timing, headers, text (default: up to links)
+  csv=FILE      write the same fields as CSV
+  markdown=DIR  write the main content of page N as Markdown to DIR/N.md
+  extract=FILE,NAME=SELECTOR,...
+                write one JSON object per page with the text of the first
+                element that a CSS selector matches; NAME=SELECTOR@ATTRIBUTE
+                for an attribute, NAME[]=SELECTOR for all elements
   parquet=FILE  write the fields of jsonl as a Parquet table when the crawl ends
   urls=FILE     write every URL with its outcome: as CSV if FILE ends with .csv,
                 otherwise as JSON lines
