@@ -52,7 +52,7 @@ pub struct RequestRecord {
     pub done: Option<SystemTime>,
     /// The HTTP status.
     pub status: Option<u16>,
-    /// The Content-Type header.
+    /// The Content-Type header, if an output or a module wants URLs.
     pub content_type: Option<String>,
     /// The bytes of the body.
     pub bytes: BodyBytes,

@@ -256,7 +256,7 @@ impl<R: Backend> Worker<R> {
             return Ok(FetchedLease::without_request(host, completion));
         }
         let fetched = self.fetch(&lease, &budget).await;
-        completion.request = budget.request();
+        completion.request = budget.take_request();
         completion.outcome = match fetched {
             Err(outcome) => outcome,
             Ok((url, FetchResult::Redirect(location))) if kind == TaskKind::Sitemap => {
@@ -430,8 +430,10 @@ impl<R: Backend> Worker<R> {
                 return Ok(host);
             };
             completion.writes = pipeline.render(&page);
-            let record = UrlRecord::of(&completion, Outcome::Page, Some(&page));
-            pipeline.add_url(&record, &mut completion.writes);
+            if pipeline.wants_urls() {
+                let record = UrlRecord::of(&completion, Outcome::Page, Some(&page));
+                pipeline.add_url(&record, &mut completion.writes);
+            }
         }
         let record = self.record(&mut completion);
         // The URL stays outstanding, for a worker that can write its page.
@@ -472,11 +474,11 @@ impl<R: Backend> Worker<R> {
     /// Adds what a URL that is no page writes to the outputs. Returns its record if a module wants it.
     fn record(&self, completion: &mut Completion) -> Option<UrlRecord<'static>> {
         let Completion { lease, outcome, .. } = &*completion;
-        if lease.is_revisit || lease.is_retried(outcome) {
+        let pipeline = &self.context.pipeline;
+        if !pipeline.wants_urls() || lease.is_revisit || lease.is_retried(outcome) {
             return None;
         }
         let is_page = *outcome == Outcome::Page;
-        let pipeline = &self.context.pipeline;
         let is_wanted = pipeline.modules_want_urls();
         if is_page && !is_wanted {
             return None;

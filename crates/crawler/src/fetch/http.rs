@@ -302,7 +302,7 @@ async fn read_response(
     let location = head.headers.get(header::LOCATION).map(|value| headers::location(value.as_bytes()));
     let status = head.status.as_u16();
     let content_type = headers::text(&head.headers, header::CONTENT_TYPE);
-    byte_counter.response_started(status, content_type.clone());
+    byte_counter.response_started(status, content_type.as_deref());
     let mut download = Download {
         status,
         content_type,

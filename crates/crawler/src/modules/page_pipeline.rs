@@ -36,6 +36,8 @@ pub struct PagePipeline {
     modules: Vec<Box<dyn Module>>,
     outputs: Vec<OutputSpec>,
     wanted: PageParts,
+    outputs_want_urls: bool,
+    modules_want_urls: bool,
     checks_links: bool,
     files: Mutex<OrderedOutputs>,
     /// Held during a flush, which may wait for the disk. Threads that write pages do not take it.
@@ -109,6 +111,8 @@ impl PagePipeline {
         wanted.requisites |= outputs.iter().any(|spec| spec.output.keeps_requisites());
         let checks_links = outputs.iter().any(|spec| spec.output.checks_links());
         PagePipeline {
+            outputs_want_urls: outputs.iter().any(|spec| spec.output.wants_urls()),
+            modules_want_urls: modules.iter().any(|module| module.wants_urls()),
             modules,
             outputs,
             wanted,
@@ -197,7 +201,12 @@ impl PagePipeline {
 
     /// Whether a module wants the record of every URL.
     pub fn modules_want_urls(&self) -> bool {
-        self.modules.iter().any(|module| module.wants_urls())
+        self.modules_want_urls
+    }
+
+    /// Whether a module or an output wants the record of every URL.
+    pub fn wants_urls(&self) -> bool {
+        self.outputs_want_urls || self.modules_want_urls
     }
 
     /// Runs the modules that want URLs on a completed one. A panic counts as a failure of the module, like an error.
@@ -526,7 +535,7 @@ pub(crate) fn check_position(written: OutputPosition, expected: OutputPosition) 
 
 impl OpenOutputs for Arc<PagePipeline> {
     fn wants_urls(&self) -> bool {
-        self.outputs.iter().any(|spec| spec.output.wants_urls())
+        self.outputs_want_urls
     }
 
     fn render_url(&self, record: &UrlRecord) -> Writes {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime;
 
 use super::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
-use crate::backend::durable::{OpenOutputs, StateWriter};
+use crate::backend::durable::StateWriter;
 use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
 use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
@@ -221,9 +221,7 @@ impl<R: Backend> LocalRun<'_, R> {
     /// Appends the URLs that were not reached to the outputs that have a row for every URL. The state does not record them: a
     /// resumed crawl removes them.
     fn write_unreached(&self) -> Result<(), Error> {
-        if self.pages.output_failure().is_none()
-            && (self.pages.wants_urls() || self.pages.modules_want_urls())
-        {
+        if self.pages.output_failure().is_none() && self.pages.wants_urls() {
             self.backend.drain_pending(&mut |record| self.pages.write_unreached(&record))?;
             self.pages.flush_outputs(self.state.is_some());
         }

@@ -94,8 +94,8 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
     }
 
     /// The last request for the URL.
-    pub(super) fn request(&self) -> RequestRecord {
-        self.last_request().clone()
+    pub(super) fn take_request(&self) -> RequestRecord {
+        std::mem::take(&mut *self.last_request())
     }
 
     fn last_request(&self) -> MutexGuard<'_, RequestRecord> {
@@ -203,10 +203,11 @@ impl<R: Backend> ByteBudget for LeaseBudget<'_, R> {
         Box::pin(self.reserve_more(read))
     }
 
-    fn response_started(&self, status: u16, content_type: Option<String>) {
+    fn response_started(&self, status: u16, content_type: Option<&str>) {
+        let content_type = content_type.filter(|_| self.worker.context.pipeline.wants_urls());
         let mut request = self.last_request();
         request.first_byte = Some(SystemTime::now());
-        (request.status, request.content_type) = (Some(status), content_type);
+        (request.status, request.content_type) = (Some(status), content_type.map(str::to_owned));
     }
 
     fn receive(&self, bytes: &[u8]) -> bool {

@@ -1,5 +1,7 @@
 //! The frontier's state machine: applies each operation to the queues of a crawl, over any storage.
 
+mod content;
+mod pending;
 mod workers;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -8,16 +10,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+pub(crate) use self::content::{BorderCase, NewPage, StoreResult};
 use super::super::{
-    AdmitCounts, BackendError, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl,
-    HostDelay, Lease, Outlinks, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
+    AdmitCounts, BackendError, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, HostDelay, Lease,
+    Outlinks, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
 use super::BackendConfig;
 use super::budgets::{BudgetReservation, BudgetWait, Budgets};
-use super::content_index::{ContentIndex, IndexLookup};
+use super::content_index::ContentIndex;
 use super::counters::CrawlCounters;
 use super::host_cooldowns::HostCooldowns;
-use super::storage::{Body, Clock, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef, unix_millis};
+use super::storage::{Clock, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef, unix_millis};
 use super::waiting_urls::{NextUrl, WaitingUrls};
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
@@ -25,15 +28,11 @@ use crate::modules::OutputWrite;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Popularity, Priority, Random, SourceLink};
-use crate::similarity::{ContentType, Fingerprint, Undecided, Verdicts};
 use crate::sitemap;
 use crate::stats::BodyBytes;
 use crate::task::Depth;
 use crate::task_kind::{TaskKind, shown_url};
-use crate::url_record::{Discovery, UrlRecord};
-
-/// How many URLs are taken out of the overflow at a time, at the end of a crawl.
-const DRAINED_AT_A_TIME: usize = 1024;
+use crate::url_record::Discovery;
 
 /// The most unreachable hosts that are named in a snapshot.
 const MAX_UNREACHABLE_NAMED: usize = 100;
@@ -84,34 +83,6 @@ struct NewTask<'u> {
     queued_at: u64,
     source_link: Option<&'u SourceLink>,
     discovery: Option<&'u Arc<Discovery>>,
-}
-
-/// A page to store.
-pub(crate) struct NewPage<'a> {
-    pub(crate) url: &'a str,
-    pub(crate) fingerprint: &'a Fingerprint,
-    /// The size of the body as it is stored; `None` if bodies are not stored.
-    pub(crate) body_bytes: Option<u64>,
-    /// `None` if bodies are not stored, or by somebody else.
-    pub(crate) body: Option<&'a Body>,
-    /// A seed is stored whatever it is a duplicate of.
-    pub(crate) is_seed: bool,
-}
-
-/// The result of storing a page.
-pub(crate) enum StoreResult {
-    Done(ContentMatch),
-    /// The page must be compared with these pages first.
-    Undecided(Vec<BorderCase>),
-}
-
-/// A stored page whose similarity to a new page is too close to the threshold for an estimate.
-pub(crate) struct BorderCase {
-    pub(crate) page: Undecided,
-    pub(crate) url: String,
-    pub(crate) content_type: Option<ContentType>,
-    /// `None` if the body is not stored here.
-    pub(crate) body: Option<Body>,
 }
 
 /// Who has something to do after an operation.
@@ -422,10 +393,7 @@ impl<S: Storage> LocalState<S> {
             self.record_failed_sitemap(&lease.url, &outcome);
             self.counters.links_seen += seen;
             self.counters.count_rejected(rejected_links);
-            self.popularity.count_page(&linked_domains);
-            for domain in &linked_domains {
-                self.storage.set_linking_pages(domain, self.popularity.linking_pages(domain));
-            }
+            self.count_links(&linked_domains);
         }
         let is_page = outcome == Outcome::Page && !task.is_revisit;
         let page_number = self.budgets.commit(&task.url, reservation, is_page, bytes);
@@ -449,6 +417,14 @@ impl<S: Storage> LocalState<S> {
         }
         self.waiting.release(&task.url, &self.cooldowns, site_cooldown);
         Ok(CompleteResult::Applied { id: page_number, sequence, new, exhausted: self.budgets.exhausted() })
+    }
+
+    /// Counts a page that links to these domains.
+    fn count_links(&mut self, domains: &[Domain]) {
+        self.popularity.count_page(domains);
+        for domain in domains {
+            self.storage.set_linking_pages(domain, self.popularity.linking_pages(domain));
+        }
     }
 
     /// Stores what a URL adds to the outputs, under the next number.
@@ -523,82 +499,6 @@ impl<S: Storage> LocalState<S> {
         Ok(kinds)
     }
 
-    /// Stores a page, unless it is a duplicate. The caller has compressed the body, and compares border cases, so that
-    /// no operation waits for that.
-    pub(crate) fn store_content(
-        &mut self,
-        page: &NewPage,
-        verdicts: &Verdicts,
-    ) -> Result<StoreResult, BackendError> {
-        let NewPage { url, fingerprint, body_bytes, body, is_seed } = *page;
-        let now = self.clock.now();
-        for expired in self.content.expire(now) {
-            self.storage.remove_page(expired)?;
-        }
-        let id = self.storage.id(url);
-        if !is_seed {
-            // Without bodies, nothing can be compared exactly.
-            match self.content.find(id, fingerprint, now, body_bytes.and(Some(verdicts))) {
-                IndexLookup::New => {}
-                IndexLookup::Match(duplicate) => return Ok(StoreResult::Done(duplicate)),
-                IndexLookup::Undecided(pages) => {
-                    let pages = pages.into_iter().map(|page| self.border_case(page));
-                    return Ok(StoreResult::Undecided(pages.collect::<Result<_, _>>()?));
-                }
-            }
-        }
-        // Delivered again after a crash: replace the stored page.
-        if self.content.contains(id, now) {
-            self.storage.remove_page(id)?;
-        }
-        // If pages are neither compared nor stored there is nothing to add.
-        if self.config.similarity.is_some() || body_bytes.is_some() {
-            self.content.add(id, url, fingerprint, body_bytes.unwrap_or(0), now);
-            self.storage.store_page(id, url, fingerprint, body_bytes, body, now);
-        }
-        Ok(StoreResult::Done(ContentMatch::New))
-    }
-
-    fn border_case(&self, page: Undecided) -> Result<BorderCase, BackendError> {
-        Ok(BorderCase {
-            url: self.content.url(page.url).to_owned(),
-            content_type: self.content.content_type(page.url),
-            body: self.storage.body(page.url)?,
-            page,
-        })
-    }
-
-    pub(crate) fn load_content(&self, url: &str) -> Result<Option<Body>, BackendError> {
-        let id = self.storage.id(url);
-        if self.content.contains(id, self.clock.now()) { self.storage.body(id) } else { Ok(None) }
-    }
-
-    /// Takes all URLs that are not completed out of the queues.
-    pub(crate) fn drain_pending(
-        &mut self,
-        each: &mut dyn FnMut(UrlRecord<'static>),
-    ) -> Result<(), BackendError> {
-        let mut queued: VecDeque<QueuedTask> = std::mem::take(&mut self.url_queue);
-        queued.extend(self.leases.drain().map(|(_, active)| active.task));
-        queued.extend(self.prioritizing.drain().map(|(_, task)| task));
-        queued.extend(self.reprioritizing.drain(..));
-        let keeps_discovery = self.config.keep_discovery;
-        while !queued.is_empty() {
-            for task in queued.drain(..) {
-                if let Some(record) = unreached(&self.storage, &task, keeps_discovery)? {
-                    each(record);
-                }
-            }
-            queued.extend(self.storage.take_overflow(DRAINED_AT_A_TIME)?);
-        }
-        self.waiting.drain(&mut self.storage, |storage, task| {
-            if let Some(record) = unreached(storage, &task, keeps_discovery)? {
-                each(record);
-            }
-            Ok(())
-        })
-    }
-
     /// Who has something to do now.
     pub(crate) fn work(&mut self) -> Work {
         let has_unprioritized = !self.url_queue.is_empty() || !self.reprioritizing.is_empty();
@@ -646,21 +546,6 @@ impl<S: Storage> LocalState<S> {
             prioritizer_service: None,
         }
     }
-}
-
-/// The record of a URL that is not completed. A revisit has none, because its URL has an outcome.
-fn unreached(
-    storage: &impl Storage,
-    task: &QueuedTask,
-    keeps_discovery: bool,
-) -> Result<Option<UrlRecord<'static>>, BackendError> {
-    if task.is_revisit {
-        return Ok(None);
-    }
-    let discovery = if keeps_discovery { storage.discovery(task)? } else { None };
-    let (url, depth) = (Arc::clone(&task.url), storage.depth(task));
-    let pending = UrlRecord::new(url, Outcome::NotReached, depth, discovery, task.queued_at);
-    Ok(Some(UrlRecord { retries: task.attempts, ..pending }))
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub trait ByteBudget: Sync {
     }
 
     /// Called when a response begins, with its status and its Content-Type.
-    fn response_started(&self, _status: u16, _content_type: Option<String>) {}
+    fn response_started(&self, _status: u16, _content_type: Option<&str>) {}
 
     /// Takes the next bytes of a body with the policy [`BodyPolicy::Stream`]. Returns whether more are wanted.
     fn receive(&self, _bytes: &[u8]) -> bool {
@@ -111,7 +111,7 @@ impl<'b> ByteCounter<'b> {
     }
 
     /// Tells the budget that a response begins.
-    pub(super) fn response_started(&self, status: u16, content_type: Option<String>) {
+    pub(super) fn response_started(&self, status: u16, content_type: Option<&str>) {
         self.budget.response_started(status, content_type);
     }
 
