@@ -303,3 +303,32 @@ fn requisite_that_is_too_large_is_skipped_without_reading_it() {
     assert_eq!(report.snapshot.outcomes["too large"], 1);
     assert!(report.snapshot.received < 1_200_000, "{}", report.snapshot.received);
 }
+
+#[test]
+fn requisites_of_the_pages_so_far_are_fetched_when_the_pages_are_used_up() {
+    let (web, _) = crawl_page(|path, _| match path {
+        path if path.ends_with(".css") => stylesheet(&format!("p{{background:url({path}.png)}}")),
+        path if path.ends_with(".png") => image(),
+        path => Response::page(format!(
+            "<link rel=stylesheet href='{path}a.css'><a href='{path}1/'></a><a href='{path}2/'></a><a href='{path}3/'></a>"
+        )),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    for (index, workers) in [1, 4].into_iter().enumerate() {
+        let file = directory.path().join(format!("files{index}"));
+        let seed = web.url_of("a.test", "/");
+        let report = crawl_url(&seed)
+            .workers(workers)
+            .scope(Scope::hosts(&[seed.parse().unwrap()]))
+            .max_pages(5)
+            .output(Files, Target::File(file.clone()))
+            .run_blocking()
+            .unwrap();
+        assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::LimitReached(Budget::Pages), 5));
+        assert_eq!(report.snapshot.outcomes["requisite"], 10, "{:?}", report.snapshot.outcomes);
+        assert!(report.snapshot.outstanding() >= 10 - 4, "the other pages stay pending");
+        let found = lines(&file, "");
+        let ends = |end: &str| found.iter().filter(|line| line.contains(end)).count();
+        assert_eq!((found.len(), ends(".css.png ")), (15, 5), "{found:?}");
+    }
+}

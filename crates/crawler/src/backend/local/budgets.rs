@@ -48,6 +48,8 @@ pub(crate) struct Budgets {
     page_bytes: u64,
     /// The leases, by their ids, whose responses have read all they reserved and wait for more. The oldest one is first.
     growing: BTreeSet<u64>,
+    /// Requisites that are outstanding: when the pages are used up, those of the pages so far are still fetched.
+    requisites: u64,
     /// Pages of hosts and of sites, by throttle key and by site key. Empty unless there is a limit per host or site.
     groups: HashMap<String, GroupPages>,
 }
@@ -122,6 +124,7 @@ impl Budgets {
             bytes_reserved: 0,
             page_bytes: FIRST_PAGE_BYTES,
             growing: BTreeSet::new(),
+            requisites: 0,
             groups: HashMap::new(),
         }
     }
@@ -137,10 +140,25 @@ impl Budgets {
     /// The budget that is used up, if any.
     pub(crate) fn exhausted(&self) -> Option<Budget> {
         match () {
-            () if self.pages >= self.max_pages => Some(Budget::Pages),
+            () if self.pages_used_up() && self.requisites == 0 => Some(Budget::Pages),
             () if self.bytes.counted() >= self.max_bytes => Some(Budget::Bytes),
             () => None,
         }
+    }
+
+    /// Whether no further page can be fetched. The crawl goes on while requisites are outstanding.
+    pub(crate) fn pages_used_up(&self) -> bool {
+        self.pages >= self.max_pages
+    }
+
+    /// Counts a task that is admitted.
+    pub(crate) fn admitted(&mut self, url: &str) {
+        self.requisites += u64::from(TaskKind::of(url) == TaskKind::Requisite);
+    }
+
+    /// Counts a task that is completed. Those that an earlier process admitted were not counted.
+    pub(crate) fn completed(&mut self, url: &str) {
+        self.requisites = self.requisites.saturating_sub(u64::from(TaskKind::of(url) == TaskKind::Requisite));
     }
 
     /// Counts the bytes that a lease's requests `read` since its last reservation, and reserves more of them. The first
@@ -239,7 +257,7 @@ impl Budgets {
     pub(crate) fn wait(&self, lease: &Lease, held: Option<&BudgetReservation>) -> Option<BudgetWait> {
         let page = may_become_page(lease);
         match held {
-            _ if self.exhausted().is_some() => None,
+            _ if self.exhausted().is_some() || page && self.pages_used_up() => None,
             Some(held) if self.is_turn_of(held) => None,
             Some(_) => Some(BudgetWait::Turn),
             None if !self.has_room(page) => Some(BudgetWait::Start),
@@ -271,7 +289,7 @@ impl Budgets {
         let can_grow = !self.growing.is_empty() && self.available() > 0;
         let has_limited_groups = self.max_pages_per_host.min(self.max_pages_per_site) != u64::MAX;
         BudgetWakeups {
-            start: is_exhausted || self.has_room(true),
+            start: is_exhausted || self.has_room(!self.pages_used_up()),
             turn: is_exhausted || can_grow || has_limited_groups,
         }
     }

@@ -2,6 +2,7 @@
 
 mod content;
 mod pending;
+mod used_up;
 mod workers;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -55,6 +56,8 @@ pub(crate) struct LocalState<S: Storage> {
     url_queue: VecDeque<QueuedTask>,
     prioritizing: HashMap<TaskId, QueuedTask>,
     /// URLs that had a priority and get another one.
+    /// URLs that stay pending: no further page can be fetched.
+    parked: VecDeque<QueuedTask>,
     reprioritizing: VecDeque<QueuedTask>,
     waiting: WaitingUrls<S::Parked>,
     leases: HashMap<TaskId, ActiveLease>,
@@ -111,6 +114,7 @@ impl<S: Storage> LocalState<S> {
             url_queue: VecDeque::new(),
             prioritizing: HashMap::new(),
             reprioritizing: VecDeque::new(),
+            parked: VecDeque::new(),
             waiting: WaitingUrls::new(
                 config.hosts.clone(),
                 config.domain_ttl,
@@ -188,6 +192,7 @@ impl<S: Storage> LocalState<S> {
         let from = from.unwrap_or(task_id);
         let task =
             TaskRef { task_id, from, url, depth, redirects, is_revisit, queued_at, source_link, discovery };
+        self.budgets.admitted(url);
         // Always behind the URLs that wait already, so that the order stays the order of admission.
         self.storage.admit(id, task);
     }
@@ -253,10 +258,16 @@ impl<S: Storage> LocalState<S> {
 
     pub(crate) fn lease(&mut self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, BackendError> {
         self.run_timers();
+        self.unpark();
         let mut leases = Vec::new();
         while leases.len() < max {
-            let next = self.waiting.take(worker, &self.cooldowns, &mut self.storage)?;
+            let best_only = self.budgets.pages_used_up();
+            let next = self.waiting.take(worker, best_only, &self.cooldowns, &mut self.storage)?;
             let Some(NextUrl { task, site_cooldown, unreachable }) = next else { break };
+            if best_only && TaskKind::of(&task.url) != TaskKind::Requisite {
+                self.park(task);
+                continue;
+            }
             let lease_id = self.next_lease_id;
             self.next_lease_id += 1;
             let lease = Lease {
@@ -296,6 +307,11 @@ impl<S: Storage> LocalState<S> {
     pub(crate) fn reserve(&mut self, lease: &Lease, read: BodyBytes) -> BudgetDecision {
         let active = self.leases.get_mut(&lease.task_id).filter(|active| active.lease_id == lease.lease_id);
         match active {
+            Some(_)
+                if lease.kind() == TaskKind::Page && !lease.is_revisit && self.budgets.pages_used_up() =>
+            {
+                self.budgets_used_up_for(lease, read)
+            }
             Some(active) => {
                 let before = active.reservation;
                 let decision = self.budgets.reserve(lease, &mut active.reservation, read);
@@ -386,6 +402,7 @@ impl<S: Storage> LocalState<S> {
             return Ok(CompleteResult::StaleLease);
         };
         self.counters.completed += 1;
+        self.budgets.completed(&lease.url);
         // A revisit finds the same links again, but links that are new now were not counted before.
         self.counters.links_new += new;
         if !task.is_revisit {

@@ -341,10 +341,11 @@ impl<Q: Default> WaitingUrls<Q> {
         self.workers.add(worker).wants_urls = wants_urls;
     }
 
-    /// Takes the next URL for a worker: draws a priority queue, then the next domain and host in it.
+    /// Takes the next URL for a worker: draws a priority queue, or takes the best one, then the next domain and host in it.
     pub(super) fn take(
         &mut self,
         worker: WorkerId,
+        best_only: bool,
         cooldowns: &HostCooldowns,
         storage: &mut impl Storage<Parked = Q>,
     ) -> Result<Option<NextUrl>, BackendError> {
@@ -356,7 +357,12 @@ impl<Q: Default> WaitingUrls<Q> {
             let owned = self.workers.get(worker).map(|worker| &worker.ready);
             let has_urls =
                 |queue: usize| owned.is_some_and(|owned| owned.has(queue)) || self.unowned.has(queue);
-            let Some(queue) = self.queues.first_from(drawn, has_urls) else { return Ok(None) };
+            let drawn = if best_only {
+                Some(0).filter(|queue| has_urls(*queue))
+            } else {
+                self.queues.first_from(drawn, has_urls)
+            };
+            let Some(queue) = drawn else { return Ok(None) };
             let Some(domain) = self.next_domain(worker, queue) else { return Ok(None) };
             if let Some(next) = self.take_of_domain(worker, &domain, queue as u8, cooldowns, storage)? {
                 return Ok(Some(next));

@@ -22,6 +22,8 @@ impl<S: Storage> LocalState<S> {
         queued.extend(self.leases.drain().map(|(_, active)| active.task));
         queued.extend(self.prioritizing.drain().map(|(_, task)| task));
         queued.extend(self.reprioritizing.drain(..));
+        queued.append(&mut self.parked);
+        queued.extend(self.storage.take_overflow(DRAINED_AT_A_TIME)?);
         let keeps_discovery = self.config.keep_discovery;
         while !queued.is_empty() {
             for task in queued.drain(..) {
