@@ -23,10 +23,10 @@ const MAX_LONG_TIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 const MIN_DEAD_AFTER: Duration = Duration::from_millis(300);
 
 /// The largest number of pages.
-const MAX_COUNT: u64 = 1_000_000_000_000;
+pub const MAX_COUNT: u64 = 1_000_000_000_000;
 
 /// The largest size of all pages: 1000 TB.
-const MAX_LARGE_SIZE: u64 = 1_000_000_000_000_000;
+pub const MAX_LARGE_SIZE: u64 = 1_000_000_000_000_000;
 
 /// Stands for the largest number, size or time.
 const UNLIMITED: &str = "unlimited";

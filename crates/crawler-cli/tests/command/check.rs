@@ -5,8 +5,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
-use testweb::{Response, Site, Web};
+use testweb::{Hostile, Response, Site, Web};
 
 use crate::common::{Ended, Running, binary, run};
 use crate::pipeline::Pipeline;
@@ -437,4 +438,61 @@ fn invalid_arguments_are_explained() {
         let ended = run(&[&["check", "http://a.test/"], arguments].concat()).expect(2);
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
     }
+}
+
+#[test]
+fn check_that_was_killed_is_completed_with_every_link() {
+    let pages = (0..40).map(|page| format!("/{page}"));
+    let html =
+        |page: usize| format!("<a href=/{}>next</a><a href=/gone/{page}>x</a><a href=/gone>x</a>", page + 1);
+    let site = pages.enumerate().fold(Site::new(), |site, (page, path)| site.page(&path, html(page)));
+    let web = Web::builder().host("a.test", site.page("/", html(0)).page("/40", "the end")).start();
+    let directory = tempfile::tempdir().unwrap();
+    let state = format!("--delay 5ms --state {}", directory.path().join("state").display());
+    let running = start(&web, &state);
+    let started = std::time::Instant::now();
+    while web.hits() < 30 {
+        assert!(started.elapsed() < Duration::from_secs(60), "{} requests", web.hits());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    running.signal(Signal::KILL);
+    assert_eq!(running.status(), None);
+    let report = report(&web, &state, 1);
+    assert_eq!(report["complete"], true, "{}", report["gaps"]);
+    assert_eq!((&report["counts"]["pages"], &report["counts"]["links"]), (&41.into(), &120.into()));
+    assert_eq!(report["counts"]["broken"], 41);
+    let gone = report["broken"].as_array().unwrap().iter().find(|gone| gone["pages"] == 40);
+    assert_eq!(links(&web, gone.expect("every page links to /gone")).len(), 40);
+}
+
+#[test]
+fn hostile_servers_neither_stop_a_check_nor_fill_the_memory() {
+    let paths = Hostile::ALL.iter().map(|hostile| (format!("/{hostile:?}/"), *hostile));
+    let others = paths.clone().fold(Site::new().page("/good", "x"), |site, (path, hostile)| {
+        site.response(&path, Response::hostile(hostile))
+    });
+    let paths: Vec<String> = paths.map(|(path, _)| path).chain(["/good".into()]).collect();
+    let site = Site::new().fallback(move |request| match request.path.as_str() {
+        "/" => {
+            let origin = request.origin().replace("a.test", "b.test");
+            Response::page(
+                paths
+                    .iter()
+                    .map(|path| format!("<a href={origin}{path}>x</a><img src={path}>"))
+                    .collect::<String>(),
+            )
+        }
+        path => match Hostile::ALL.iter().find(|hostile| path == format!("/{hostile:?}/")) {
+            Some(hostile) => Response::hostile(*hostile),
+            None => Response::status(404),
+        },
+    });
+    let web = Web::builder().host("a.test", site).host("b.test", others).start();
+    let ended = check(&web, "--timeout 500ms --fragments --max-host-failures 100 --format json").expect(1);
+    assert!(ended.peak_rss < 200 << 20, "{} MB", ended.peak_rss >> 20);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(report["complete"], true, "{}", report["gaps"]);
+    let broken = found(&web, &report, "broken");
+    assert!(broken.iter().any(|url| url.starts_with("b.test/GarbageBytes/: ")), "{broken:?}");
+    assert!(!broken.iter().any(|url| url.starts_with("b.test/good")), "{broken:?}");
 }

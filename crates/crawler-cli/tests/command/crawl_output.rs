@@ -149,6 +149,8 @@ fn json_progress_is_one_object_per_second_and_adds_up() {
         "not_reached",
         "pending",
         "admitted",
+        "requisites",
+        "checked",
         "revisits",
         "links",
         "requests",

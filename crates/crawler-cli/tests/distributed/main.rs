@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod chaos;
+mod check;
 mod compose;
 mod crashes;
 mod crawls;

@@ -5,8 +5,9 @@ use std::path::Path;
 use crawler::internal::origin::without_credentials;
 use url::{Position, Url};
 
-use crate::args::{CrawlOptions, ScopeKind};
+use crate::args::{CrawlOptions, ScopeKind, output_path};
 use crate::format::{bytes, counted, limit};
+use crate::values::{MAX_COUNT, MAX_LARGE_SIZE};
 
 /// How many modules are named.
 const MAX_MODULES: usize = 3;
@@ -16,10 +17,11 @@ const MAX_CHARS: usize = 40;
 
 /// What to say first: the seeds, the scope, the limits and the modules. If pages are only counted, also how to keep them.
 pub fn lines(options: &CrawlOptions) -> Vec<String> {
-    let modules: Vec<&String> = options.module.iter().filter(|module| *module != "noop").collect();
-    let parts = [Some(seeds(options)), Some(scope(options)), Some(limits(options)), outputs(&modules)];
+    let is_named = |module: &&String| *module != "noop" && !is_printed_report(options, module);
+    let modules: Vec<&String> = options.module.iter().filter(is_named).collect();
+    let parts = [Some(seeds(options)), Some(scope(options)), limits(options), outputs(&modules)];
     let mut lines = vec![parts.into_iter().flatten().collect::<Vec<_>>().join("; ")];
-    if modules.is_empty() {
+    if modules.is_empty() && options.check.is_none() {
         lines.push(
             "pages are only counted; to keep them, use --module jsonl=FILE or --module pages=DIR".into(),
         );
@@ -56,7 +58,8 @@ fn seeds(options: &CrawlOptions) -> String {
         };
         seeds.push(format!("the URLs in {name}{more}"));
     }
-    format!("crawling {}", seeds.join(" and "))
+    let verb = if options.check.is_some() { "checking the links of" } else { "crawling" };
+    format!("{verb} {}", seeds.join(" and "))
 }
 
 fn scope(options: &CrawlOptions) -> String {
@@ -76,12 +79,17 @@ fn scope(options: &CrawlOptions) -> String {
     scope
 }
 
-fn limits(options: &CrawlOptions) -> String {
-    let mut limits = format!("up to {}, {}", counted(options.max_pages, "page"), bytes(options.max_bytes));
-    if let Some(time) = options.max_time {
-        limits += &format!(", {}", limit(time));
-    }
-    limits
+fn limits(options: &CrawlOptions) -> Option<String> {
+    let pages = (options.max_pages < MAX_COUNT).then(|| counted(options.max_pages, "page"));
+    let size = (options.max_bytes < MAX_LARGE_SIZE).then(|| bytes(options.max_bytes));
+    let limits: Vec<String> = [pages, size, options.max_time.map(limit)].into_iter().flatten().collect();
+    (!limits.is_empty()).then(|| format!("up to {}", limits.join(", ")))
+}
+
+/// Whether a module writes the report of a check that is printed in the end.
+fn is_printed_report(options: &CrawlOptions, module: &str) -> bool {
+    let report = options.check.as_ref().filter(|check| check.is_printed);
+    report.is_some_and(|report| output_path(module).as_ref() == Some(&report.file))
 }
 
 fn outputs(modules: &[&String]) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::format::number;
 use crate::outcome::Outcome;
 use crate::scope::RejectReason;
 
@@ -45,6 +46,7 @@ impl Verdict {
             | Outcome::RedirectToSelf => Verdict::BadRedirect,
             // The server limits how many requests it answers, which says nothing about the URL.
             Outcome::HttpStatus { code: 429, .. } => Verdict::NotChecked,
+            outcome if outcome.exceeds_max_retry_after() => Verdict::NotChecked,
             Outcome::HttpStatus { .. } => Verdict::Http,
             Outcome::DnsFailed { .. } => Verdict::Dns,
             Outcome::TlsFailed { .. } => Verdict::Tls,
@@ -101,13 +103,17 @@ impl Verdict {
 /// The outcome in words.
 pub(super) fn reason(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::HttpStatus { code: 429, .. } => "HTTP 429 Too Many Requests, also after waiting".into(),
-        Outcome::HttpStatus { code, .. } => {
-            let status = hyper::StatusCode::from_u16(*code).ok().and_then(|status| status.canonical_reason());
-            match status {
-                Some(words) => format!("HTTP {code} {words}"),
-                None => format!("HTTP {code}"),
-            }
+        Outcome::HttpStatus { code, retry_after } => {
+            let status = hyper::StatusCode::from_u16(*code).ok();
+            let words = status.and_then(|status| status.canonical_reason()).unwrap_or_default();
+            let waiting = match retry_after {
+                Some(time) if outcome.exceeds_max_retry_after() => {
+                    format!("; the server asks to wait {} s", number(time.as_secs()))
+                }
+                _ if matches!(code, 429 | 503) => ", also after waiting".into(),
+                _ => String::new(),
+            };
+            format!("{}{waiting}", format!("HTTP {code} {words}").trim_end())
         }
         Outcome::NotReached => "not reached: the check ended before".into(),
         outcome => outcome.to_string(),
@@ -116,6 +122,8 @@ pub(super) fn reason(outcome: &Outcome) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::outcome::OutcomeGroup;
     use crate::outcome::tests::all_outcomes;
@@ -139,5 +147,10 @@ mod tests {
         assert_eq!(Verdict::of(&Outcome::HttpStatus { code: 429, retry_after: None }), Verdict::NotChecked);
         assert_eq!(reason(&Outcome::HttpStatus { code: 404, retry_after: None }), "HTTP 404 Not Found");
         assert_eq!(reason(&Outcome::HttpStatus { code: 999, retry_after: None }), "HTTP 999");
+        let busy =
+            |seconds| Outcome::HttpStatus { code: 503, retry_after: Some(Duration::from_secs(seconds)) };
+        assert_eq!(reason(&busy(3)), "HTTP 503 Service Unavailable, also after waiting");
+        assert_eq!(reason(&busy(3_600)), "HTTP 503 Service Unavailable; the server asks to wait 3,600 s");
+        assert_eq!((Verdict::of(&busy(3)), Verdict::of(&busy(3_600))), (Verdict::Http, Verdict::NotChecked));
     }
 }
