@@ -457,7 +457,7 @@ impl<'p> Sink<'p> for TreeBuilder<'p> {
         if self.is_in_head && self.open.is_empty() && !is_blank {
             self.start_body();
         }
-        if !run.is_empty() && !(is_blank && self.is_in_head) {
+        if !(run.is_empty() || is_blank && self.is_in_head) {
             self.tree.append(Some(self.parent()), Content::Text(run));
         }
     }
