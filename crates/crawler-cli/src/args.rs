@@ -291,7 +291,10 @@ impl Cli {
     /// Stores the names of the explicit options in the options that are merged with those of an existing crawl.
     fn with_explicit_options(mut self, explicit: Vec<String>) -> Cli {
         match &mut self.command {
-            Some(CliCommand::Submit(options) | CliCommand::Crawl(options)) => options.explicit = explicit,
+            Some(CliCommand::Submit(options) | CliCommand::Crawl(options)) => {
+                options.explicit = explicit;
+                options.adapt_to_mirror();
+            }
             Some(CliCommand::Check(check)) => check.options.explicit = explicit,
             Some(CliCommand::Resume(resume)) => resume.options.explicit = explicit,
             Some(CliCommand::Frontier(role)) => role.options.explicit = explicit,

@@ -12,6 +12,7 @@ mod fields;
 pub mod graphml;
 pub mod jsonl;
 pub mod markdown;
+pub mod mirror;
 pub mod noop;
 pub mod output;
 pub mod page_pipeline;

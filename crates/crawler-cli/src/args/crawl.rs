@@ -29,6 +29,13 @@ use crate::printable::print_error;
 use crate::seed_files::SeedFiles;
 use crate::values;
 
+/// The default of `--similarity`.
+const DEFAULT_SIMILARITY: f64 = 0.9;
+
+/// The default of `--max-page-bytes`, and that of a mirror.
+const DEFAULT_PAGE_BYTES: usize = 500_000;
+const MIRROR_PAGE_BYTES: usize = 10_000_000;
+
 /// The options of `crawler crawl`. They are serialized into the crawl's state; each key is the name of its option.
 #[derive(clap::Args, Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -48,7 +55,7 @@ pub struct CrawlOptions {
     #[arg(long, help_heading = "Pages")]
     pub overwrite: bool,
     /// Similarity (Dice, 0 to 1) from which a page is dropped as a near-duplicate; 1 drops only exact duplicates, 0 none
-    #[arg(long, value_name = "N", default_value = "0.9", value_parser = values::similarity, help_heading = "Pages")]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SIMILARITY, value_parser = values::similarity, help_heading = "Pages")]
     pub similarity: f64,
     /// Follow the links on pages that are dropped as duplicates or near-duplicates
     #[arg(long, help_heading = "Pages")]
@@ -255,6 +262,21 @@ pub struct CrawlJob {
 }
 
 impl CrawlOptions {
+    /// Gives the options of a mirror other defaults, since it should have every page, and the whole of it.
+    pub fn adapt_to_mirror(&mut self) {
+        let is_default =
+            |name: &str, is_default: bool| is_default && !self.explicit.iter().any(|given| given == name);
+        if !self.module.iter().any(|module| module.starts_with("mirror=")) {
+            return;
+        }
+        if is_default("similarity", self.similarity == DEFAULT_SIMILARITY) {
+            self.similarity = 1.0;
+        }
+        if is_default("max-page-bytes", self.fetch.max_page_bytes == DEFAULT_PAGE_BYTES) {
+            self.fetch.max_page_bytes = MIRROR_PAGE_BYTES;
+        }
+    }
+
     /// Checks the options.
     pub fn validate(self) -> Result<CrawlJob, String> {
         // In a distributed crawl, each process resolves paths on its own machine.

@@ -100,6 +100,7 @@ Modules:
                 ,columns=from,to,text,rel,kind also details of links, with
                 ,distinct each edge once, with ,redirects also redirects
   graphml=FILE  write the link graph as GraphML when the crawl ends
+  mirror=DIR    save the site as files that a browser can open
   check=FILE    write a report of broken links: .txt, .json, .xml (JUnit), .md
                 or .html; options ,fragments ,redirects ,accept=CODES ,format=F
   words[=N]     print the N (20) most frequent words in the summary

@@ -4,6 +4,7 @@
 #![allow(missing_docs)]
 
 mod arguments;
+mod browser;
 mod budgets;
 mod check;
 mod collect;
@@ -30,6 +31,7 @@ mod inspect;
 mod install;
 mod live_state;
 mod login;
+mod mirror;
 mod nofollow;
 mod open_files;
 mod output;

@@ -13,6 +13,7 @@ mod fixture;
 mod login;
 mod lost_crawl;
 mod messages;
+mod mirror;
 mod outages;
 mod process;
 mod programs;

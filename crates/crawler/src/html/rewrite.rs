@@ -11,7 +11,8 @@ use super::scanner::{self, Element, Markup, Sink};
 use super::start_tag::{ReferenceKind, RequisiteKind, StartTag};
 use super::url_resolver::UrlResolver;
 use super::{
-    BadLink, LinkKind, MAX_TARGET_BYTES, PageContext, Targets, attribute_text, css, refresh, srcset,
+    BadLink, LinkKind, MAX_LINKS, MAX_TARGET_BYTES, PageContext, Targets, attribute_text, css,
+    max_link_bytes, refresh, srcset,
 };
 
 /// A URL in a page.
@@ -19,6 +20,8 @@ use super::{
 pub struct Reference<'a> {
     /// A link, a requisite, or another target.
     pub kind: ReferenceKind,
+    /// The URL as the page has it, decoded.
+    pub target: &'a str,
     /// The URL, normalised and without its fragment.
     pub url: Result<&'a str, BadLink>,
     /// The fragment, as spelled in the page.
@@ -28,8 +31,9 @@ pub struct Reference<'a> {
 /// A page in which `replacement` has replaced URLs: it returns what is written in place of a URL, which is resolved relative to
 /// the saved page, or `None` to leave the URL as it is.
 ///
-/// - The page no longer has a base URL.
-/// - `integrity`, `crossorigin` and Content-Security-Policy have no effect any more.
+/// - The page no longer has a base URL, nor a manifest, which browsers load from servers only.
+/// - A Content-Security-Policy has no effect any more, nor do `integrity` and `crossorigin` of elements whose file is saved.
+/// - At most [`MAX_LINKS`] URLs are replaced, and what is written in their place has a total length that depends on that of the page.
 /// - A page that is not ASCII becomes UTF-8 with a byte order mark, since a saved page has no Content-Type.
 pub fn rewrite(
     page: &Url,
@@ -46,15 +50,23 @@ pub fn rewrite(
     let targets = Targets { base: values.base, ..Targets::default() };
     let base = targets.base_url(page, &decoding);
     let resolver = UrlResolver::new(&base);
-    let mut rewriter = Rewriter { resolver, context: &context, resolved: String::new(), replacement };
+    let mut rewriter = Rewriter::new(resolver, &context, replacement);
     let start = text.as_ptr() as usize;
     let position = |value: &[u8]| {
         let at = value.as_ptr() as usize - start;
         at..at + value.len()
     };
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();
-    for (kind, value) in values.found {
-        if let Some(new) = rewriter.value(kind, value) {
+    let mut remote = None;
+    for (tag, kind, value) in values.found {
+        if kind == ReferenceKind::Restriction && remote == Some(tag) {
+            continue;
+        }
+        let new = rewriter.value(kind, value);
+        if let ReferenceKind::Requisite(_) = kind {
+            remote = new.as_ref().is_none_or(|new| new.contains("://")).then_some(tag);
+        }
+        if let Some(new) = new {
             let mut range = position(value);
             if let Some(b'"' | b'\'') = text.get(range.end)
                 && !matches!(kind, ReferenceKind::Restriction | ReferenceKind::StyleElement)
@@ -68,11 +80,28 @@ pub fn rewrite(
     apply(&text, &edits)
 }
 
+/// A stylesheet in which `replacement` has replaced URLs, as in [`rewrite`].
+pub fn rewrite_css(
+    stylesheet: &Url,
+    content_type: Option<&str>,
+    body: &[u8],
+    replacement: &mut dyn FnMut(&Reference) -> Option<String>,
+) -> Vec<u8> {
+    let text = css::decode(content_type, body);
+    let utf_8 = || encoding_rs::UTF_8;
+    let context =
+        PageContext { page: stylesheet, page_bytes: body.len(), decoding: &utf_8, encoding: &utf_8 };
+    let resolver = UrlResolver::new(stylesheet);
+    let mut rewriter = Rewriter::new(resolver, &context, replacement);
+    apply(rewriter.css(&text).as_bytes(), &[])
+}
+
 /// The text with the edits, and with a byte order mark unless it is ASCII.
 fn apply(text: &[u8], edits: &[(Range<usize>, String)]) -> Vec<u8> {
     const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
     let mut rewritten = Vec::with_capacity(text.len() + text.len() / 8);
-    if !text.is_ascii() && !text.starts_with(BYTE_ORDER_MARK) {
+    let is_ascii = text.is_ascii() && edits.iter().all(|(_, new)| new.is_ascii());
+    if !is_ascii && !text.starts_with(BYTE_ORDER_MARK) {
         rewritten.extend_from_slice(BYTE_ORDER_MARK);
     }
     let mut copied = 0;
@@ -90,15 +119,26 @@ struct Rewriter<'a, 'r> {
     context: &'a PageContext<'a>,
     resolved: String,
     replacement: &'r mut dyn FnMut(&Reference) -> Option<String>,
+    /// How many bytes may still be written in place of URLs: a short target can become a long one, in many places.
+    max_bytes: usize,
 }
 
-impl Rewriter<'_, '_> {
+impl<'a, 'r> Rewriter<'a, 'r> {
+    fn new(
+        resolver: UrlResolver<'a>,
+        context: &'a PageContext<'a>,
+        replacement: &'r mut dyn FnMut(&Reference) -> Option<String>,
+    ) -> Self {
+        let max_bytes = max_link_bytes(context.page_bytes);
+        Rewriter { resolver, context, resolved: String::new(), replacement, max_bytes }
+    }
+
     /// What is written in place of a value, with quotes if it is that of an attribute.
     fn value(&mut self, kind: ReferenceKind, raw: &[u8]) -> Option<String> {
         let text = || attribute_text(raw, self.context.decoding);
         match kind {
             ReferenceKind::Restriction => Some(format!("data-{}", String::from_utf8_lossy(raw))),
-            ReferenceKind::Base => Some(quoted("")),
+            ReferenceKind::Base | ReferenceKind::Requisite(RequisiteKind::Manifest) => Some(quoted("")),
             ReferenceKind::StyleElement => match self.css(&String::from_utf8_lossy(raw)) {
                 Cow::Borrowed(_) => None,
                 Cow::Owned(css) => Some(css),
@@ -123,7 +163,11 @@ impl Rewriter<'_, '_> {
     }
 
     fn css<'c>(&mut self, css: &'c str) -> Cow<'c, str> {
-        css::replace(css, |url| self.target(ReferenceKind::Requisite(url.kind), &url.target))
+        css::replace(css, |url| {
+            // A place in the page, whatever its base URL is.
+            let is_fragment = url.target.trim_ascii_start().starts_with('#');
+            (!is_fragment).then(|| self.target(ReferenceKind::Requisite(url.kind), &url.target)).flatten()
+        })
     }
 
     fn srcset(&mut self, srcset: &str) -> Option<String> {
@@ -141,12 +185,23 @@ impl Rewriter<'_, '_> {
     }
 
     fn target(&mut self, kind: ReferenceKind, target: &str) -> Option<String> {
+        if self.max_bytes == 0 {
+            return None;
+        }
         let url = match target.len() > MAX_TARGET_BYTES {
             true => Err(BadLink::TooLong),
             false => self.resolver.resolve(target, self.context.encoding, &mut self.resolved),
         };
         let fragment = target.split_once('#').map(|(_, fragment)| fragment.trim_end_matches(|c| c <= ' '));
-        (self.replacement)(&Reference { kind, url: url.map(|()| self.resolved.as_str()), fragment })
+        let new = (self.replacement)(&Reference {
+            kind,
+            target,
+            url: url.map(|()| self.resolved.as_str()),
+            fragment,
+        })?;
+        let fits = new.len() <= self.max_bytes;
+        self.max_bytes = if fits { self.max_bytes - new.len() } else { 0 };
+        fits.then_some(new)
     }
 }
 
@@ -159,7 +214,9 @@ fn quoted(text: &str) -> String {
 #[derive(Default)]
 struct Values<'p> {
     base: Option<&'p [u8]>,
-    found: Vec<(ReferenceKind, &'p [u8])>,
+    /// Each with the number of its tag.
+    found: Vec<(usize, ReferenceKind, &'p [u8])>,
+    tags: usize,
 }
 
 impl<'p> Sink<'p> for Values<'p> {
@@ -172,99 +229,17 @@ impl<'p> Sink<'p> for Values<'p> {
     }
 
     fn markup(&mut self, markup: Markup<'p>) {
+        if self.found.len() >= MAX_LINKS {
+            return;
+        }
         if let Some(tag) = StartTag::parse(&markup) {
-            tag.each_reference(|kind, value| self.found.push((kind, value)));
+            self.tags += 1;
+            tag.each_reference(|kind, value| self.found.push((self.tags, kind, value)));
         }
         let style = StartTag::style(&markup);
-        self.found.extend(style.map(|content| (ReferenceKind::StyleElement, content)));
+        self.found.extend(style.map(|content| (self.tags, ReferenceKind::StyleElement, content)));
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Rewrites every URL to its path, without the directory.
-    fn rewritten(body: &str) -> String {
-        let page = Url::parse("http://h.test/dir/page.html").unwrap();
-        let bytes = rewrite(&page, Some("text/html; charset=utf-8"), body.as_bytes(), &mut |reference| {
-            let url = reference.url.ok()?.strip_prefix("http://h.test/dir/")?;
-            Some(format!(
-                "new/{url}{}",
-                reference.fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default()
-            ))
-        });
-        String::from_utf8(bytes).unwrap()
-    }
-
-    #[test]
-    fn urls_are_replaced_and_the_rest_of_the_page_stays() {
-        for (body, expected) in [
-            ("<a href=x>x</a>", "<a href=\"new/x\">x</a>"),
-            ("<a  class='c' href = 'x#y' >", "<a  class='c' href = \"new/x#y\" >"),
-            ("<A HREF=\"x?a&amp;b\"/>", "<A HREF=\"new/x?a&amp;b\"/>"),
-            (
-                "<a href=mailto:x><a href='http://other.test/x'>",
-                "<a href=mailto:x><a href='http://other.test/x'>",
-            ),
-            (
-                "<img src=a.png srcset='a.png 1x, b.png 2x, http://o.test/ 3x'>",
-                "<img src=\"new/a.png\" srcset=\"new/a.png 1x, new/b.png 2x, http://o.test/ 3x\">",
-            ),
-            ("<p style='background:url(a.png)'>x", "<p style=\"background:url(&quot;new/a.png&quot;)\">x"),
-            ("<style>a{b:url(a.png)}</style>", "<style>a{b:url(\"new/a.png\")}</style>"),
-            (
-                "<style>a{b:c}</style><script src=a.js>'<a href=x>'</script>",
-                "<style>a{b:c}</style><script src=\"new/a.js\">'<a href=x>'</script>",
-            ),
-            (
-                "<meta http-equiv=refresh content=\"0; url='x'\">",
-                "<meta http-equiv=refresh content=\"0; url='new/x'\">",
-            ),
-            (
-                "<link rel=stylesheet href=a.css integrity=sha256-x crossorigin>",
-                "<link rel=stylesheet href=\"new/a.css\" data-integrity=sha256-x data-crossorigin>",
-            ),
-            (
-                "<meta http-equiv=Content-Security-Policy content=\"default-src 'self'\">",
-                "<meta http-equiv=Content-Security-Policy data-content=\"default-src 'self'\">",
-            ),
-            (
-                "<svg><image xlink:href=a.svg /><use href='#x'/></svg>",
-                "<svg><image xlink:href=\"new/a.svg\" /><use href=\"new/page.html#x\"/></svg>",
-            ),
-            (
-                "<form action=x><link rel=canonical href=y>",
-                "<form action=\"new/x\"><link rel=canonical href=\"new/y\">",
-            ),
-            ("<!-- <a href=x> --><a href=x", "<!-- <a href=x> --><a href=x"),
-            ("<img src=x\n>é", "\u{FEFF}<img src=\"new/x\"\n>é"),
-        ] {
-            assert_eq!(rewritten(body), expected, "{body}");
-        }
-    }
-
-    #[test]
-    fn targets_are_those_of_the_base_url_which_is_removed() {
-        assert_eq!(
-            rewritten("<base href='/dir/sub/' target=x><a href=y>"),
-            "<base href=\"\" target=x><a href=\"new/sub/y\">"
-        );
-    }
-
-    #[test]
-    fn page_in_another_encoding_becomes_utf_8() {
-        let page = Url::parse("http://h.test/").unwrap();
-        let body = b"<meta charset=iso-8859-1><a href='?\xE9'>\xE9</a>";
-        let mut urls = Vec::new();
-        let rewritten = rewrite(&page, None, body, &mut |reference| {
-            urls.push(reference.url.unwrap().to_owned());
-            Some("é".into())
-        });
-        assert_eq!(urls, ["http://h.test/?%E9"], "the server expects the encoding of the page");
-        assert_eq!(
-            String::from_utf8(rewritten).unwrap(),
-            "\u{FEFF}<meta charset=iso-8859-1><a href=\"é\">é</a>"
-        );
-    }
-}
+mod tests;

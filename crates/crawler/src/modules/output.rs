@@ -15,6 +15,7 @@ use self::finish::Finisher;
 use crate::error::{StorageError, StorageErrorKind};
 use crate::html::parts::PageParts;
 use crate::page::Page;
+use crate::strip_query::StripQuery;
 use crate::url_record::UrlRecord;
 
 /// Renders the bytes that a page adds to the output.
@@ -120,6 +121,10 @@ pub trait Output: Send + Sync {
     fn wants(&self) -> PageParts {
         PageParts::default()
     }
+
+    /// Called before the crawl with the query parameters that it removes from URLs.
+    #[doc(hidden)]
+    fn set_strip_query(&mut self, _strip_query: &StripQuery) {}
 }
 
 /// What a page or another URL adds to the outputs, by the output's index.

@@ -11,6 +11,7 @@ use super::fields::Fields;
 use super::graphml::GraphMl;
 use super::jsonl::Jsonl;
 use super::markdown::Markdown;
+use super::mirror::Mirror;
 use super::noop::Noop;
 use super::pages::Pages;
 #[cfg(feature = "parquet")]
@@ -43,6 +44,10 @@ pub const MODULES: &[(&str, &str)] = &[
         "the link graph as CSV: from, to, text, rel, kind (default: from,to); '-' is standard output",
     ),
     ("graphml=FILE", "the link graph as GraphML, for Gephi and networkx, made when the crawl ends"),
+    (
+        "mirror=DIR",
+        "the site as files that a browser can open, with the images, stylesheets, scripts and fonts that pages need",
+    ),
     ("check=FILE", "a report of broken links, for which links out of scope are requested, too"),
     ("words[=N]", "the N most frequent words (20 by default), in the summary"),
     ("exec=COMMAND", "pages as JSON lines to the standard input of a program, run with sh"),
@@ -119,6 +124,7 @@ pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
         ("pages", Some(path)) if path != "-" => Ok(directory(Pages, path)),
         ("markdown", Some(path)) if path != "-" => Ok(directory(Markdown, path)),
         ("pages" | "markdown", _) => Err("it needs a directory"),
+        ("mirror", path) => Mirror::output(path).map(RegisteredModule::Output),
         ("urls", Some(path)) => Ok(file_or_stdout(Urls::for_file(Path::new(path)), path)),
         ("jsonl" | "csv" | "extract" | "urls" | "edges", None) => {
             Err("it needs a file, or '-' for standard output")
@@ -256,6 +262,8 @@ mod tests {
             ("pages=-", "cannot use module 'pages': it needs a directory"),
             ("markdown=-", "cannot use module 'markdown': it needs a directory"),
             ("extract", "cannot use module 'extract': it needs a file, or '-' for standard output"),
+            ("mirror=", "cannot use module 'mirror': it needs a directory"),
+            ("mirror=../..", "cannot use module 'mirror': it needs a directory with a name"),
             ("jsonl=", "cannot use module 'jsonl': it needs a file, or '-' for standard output"),
             ("csv", "cannot use module 'csv': it needs a file, or '-' for standard output"),
             ("edges", "cannot use module 'edges': it needs a file, or '-' for standard output"),

@@ -67,5 +67,8 @@ impl Crawler {
             self.config.strip_query.strip_url(seed);
         }
         self.scope.strip_query(&self.config.strip_query);
+        for spec in &mut self.outputs {
+            spec.output.set_strip_query(&self.config.strip_query);
+        }
     }
 }

@@ -309,13 +309,12 @@ fn check_finished_targets(specs: &[OutputSpec], start: Start) -> Result<(), Stor
     let may_replace = !matches!(start, Start::Fresh);
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for (index, spec) in specs.iter().enumerate() {
-        if spec.output.finisher().is_none() {
-            continue;
-        }
+        let Some(finisher) = spec.output.finisher() else { continue };
         new_file::ensure_replaceable(&spec.target, may_replace)?;
+        finisher.check_target(spec.target.path())?;
         let path = absolute(spec.target.path());
         let others = specs.iter().enumerate().filter(|(other, _)| *other != index);
-        if others.map(|(_, other)| absolute(other.target.path())).any(|other| other == path) {
+        if others.map(|(_, other)| absolute(other.target.path())).any(|other| other.starts_with(&path)) {
             let message = format!(
                 "cannot write to output '{}': another module writes to it; name another one",
                 path.display()
@@ -335,7 +334,7 @@ pub(super) fn create_directory(path: &Path) -> Result<(), StorageError> {
 }
 
 /// The error for a write that failed.
-pub(super) fn write_error(path: &Path, error: io::Error) -> StorageError {
+pub(in crate::modules) fn write_error(path: &Path, error: io::Error) -> StorageError {
     let what = format!("cannot write to output file '{}'", path.display());
     StorageError::with_source(StorageErrorKind::Io, what, error, "")
 }

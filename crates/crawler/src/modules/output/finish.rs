@@ -45,6 +45,11 @@ const MANY_RECORD_BYTES: u64 = 200_000_000;
 
 /// Makes the target of an output from its records.
 pub trait Finisher: Send + Sync {
+    /// Rejects a target that it cannot replace, or must not. Called before the crawl.
+    fn check_target(&self, _target: &Path) -> Result<(), StorageError> {
+        Ok(())
+    }
+
     /// Makes the target, or replaces it. Until it returns, an earlier target is unchanged, or complete with each of its files.
     /// Called again after a failure and after more records.
     fn finish(&self, records: &Records, target: &Path) -> Result<(), StorageError>;
@@ -165,6 +170,9 @@ pub fn finish_file(records: &Records, target: &Path, overwrite: bool) -> Result<
         return Err(StorageError::new(StorageErrorKind::Unsupported, message));
     };
     ensure_replaceable(&spec.target, overwrite)?;
+    if let Some(finisher) = spec.output.finisher() {
+        finisher.check_target(target)?;
+    }
     spec.finish_from(records)
 }
 
