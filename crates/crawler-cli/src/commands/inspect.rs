@@ -181,7 +181,12 @@ fn why_not_stored(history: &UrlHistory, options: Option<&CrawlOptions>) -> Strin
         UrlStatus::Completed { at, .. } => {
             let ttl =
                 options.map_or_else(String::new, |options| format!(", --ttl {}", time_text(options.ttl)));
-            format!("its stored body has expired (fetched {}{ttl})", date(*at))
+            // The type of the content is not known here.
+            let or_other = match options.is_some_and(|options| !options.fetch.content.accept.is_empty()) {
+                true => ", or is neither HTML nor text, whose bodies are not stored",
+                false => "",
+            };
+            format!("its stored body has expired (fetched {}{ttl}){or_other}", date(*at))
         }
     }
 }

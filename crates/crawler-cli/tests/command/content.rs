@@ -129,3 +129,21 @@ fn program_gets_accepted_content_as_base64() {
     let pdf = objects_in(&file).into_iter().find(|page| page["url"] == web.url("/a.pdf")).unwrap();
     assert_eq!((&pdf["title"], &pdf["body_base64"]), (&"".into(), &"JVBERi0xLjcK//4AAQ==".into()));
 }
+
+#[test]
+fn many_large_files_take_bounded_memory() {
+    let images: String = (0..24).map(|number| format!("<img src=/{number}.png>")).collect();
+    let body: Vec<u8> = (0..12_000_000u32).map(|number| (number.wrapping_mul(31) >> 3) as u8).collect();
+    let chunked = Response::page(body).content_type("image/png").chunked();
+    let web = serve(Site::new().page("/", images).fallback(move |_| chunked.clone()));
+    let options = "--accept image/* --max-file-bytes 15MB --max-bytes 1GB --concurrency 24 --per-host 24 --similarity 0 \
+                   --timeout 50s";
+    let ended = Pipeline::of(web.url("/")).with(options).run().expect(0);
+    assert_eq!(ended.outcomes(), counts(&[("page", 25)]));
+    // Four of them, the buffers of connections, and the program.
+    assert!(ended.peak_rss < 150 << 20, "{} MiB", ended.peak_rss >> 20);
+    let too_large = options.replace("15MB", "9MB");
+    let ended = Pipeline::of(web.url("/")).with(&too_large).run().expect(0);
+    assert_eq!(ended.outcomes(), counts(&[("page", 1), ("too large", 24)]));
+    assert!(ended.peak_rss < 150 << 20, "{} MiB", ended.peak_rss >> 20);
+}
