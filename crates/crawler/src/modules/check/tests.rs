@@ -276,7 +276,7 @@ fn hostile_text_is_escaped_in_every_format() {
             ),
             Format::Junit => assert!(!text.contains("<script") && !text.contains('\u{FFFE}'), "{text}"),
             Format::Markdown => {
-                let is_code = |line: &str| line.matches('`').count() % 2 == 0;
+                let is_code = |line: &str| line.matches('`').count().is_multiple_of(2);
                 assert!(text.lines().all(is_code), "{text}");
             }
             _ => {}
