@@ -93,7 +93,7 @@ def size_of(directory: Path) -> int:
 def print_table(site: Site, rounds: int, results: dict[str, Result], written: dict[str, int]) -> None:
     noop = results[NOOP]
     pages = f"{len(noop.pages):,} pages, " if noop.measured() else ""
-    print(f"\n{site.name}: {pages}median of {rounds} runs")
+    print(f"\n{site.name}: {pages}median of {rounds} {'run' if rounds == 1 else 'runs'}")
     print(f"  {'module':<18}{'CPU µs/page':>12}{'beyond noop':>13}{'pages/s':>10}{'peak MB':>10}{'bytes/page':>12}")
     for name, result in results.items():
         if not result.measured():
