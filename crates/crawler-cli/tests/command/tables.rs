@@ -200,15 +200,14 @@ kinds = {field.name: field.type for field in table.schema}
 assert list(kinds) == list(lines[0]), (kinds, lines[0])
 assert str(kinds["fetched"]) == "timestamp[ms, tz=UTC]", kinds
 assert types.is_int64(kinds["status"]) and types.is_boolean(kinds["truncated"]) and types.is_string(kinds["text"])
-assert types.is_list(kinds["links"]) and types.is_list(kinds["headers"])
+assert types.is_list(kinds["links"]) and types.is_list(kinds["headers"]) and types.is_struct(kinds["timing"])
 
 def comparable(value):
     if isinstance(value, datetime.datetime):
         value = value.astimezone(datetime.timezone.utc)
         return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03}Z"
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        pairs = [list(pair.values()) for pair in value]
-        return dict(map(tuple, pairs)) if isinstance(pairs[0][1], int) else pairs
+        return [[pair["name"], pair["value"]] for pair in value]
     return value
 
 for rows in [table.to_pylist(), duckdb.sql(f"select * from '{sys.argv[1]}'").to_arrow_table().to_pylist()]:
@@ -226,7 +225,7 @@ fn pyarrow_and_duckdb_read_the_same_values_as_json() {
     let (web, directory) = (serve(Site::seeded(5, 60)), tempfile::tempdir().unwrap());
     for (number, site) in [serve(small_site()), web].iter().enumerate() {
         let path = |name: &str| directory.path().join(format!("{number}.{name}"));
-        let fields = "url,depth,status,title,language,canonical,content_type,bytes,truncated,fetched,lastmod,robots,links,headers,text";
+        let fields = "url,depth,status,title,language,canonical,content_type,bytes,truncated,fetched,lastmod,robots,links,referrer,redirects,timing,headers,text";
         let with_fields = |name: &str| directory.path().join(format!("{number}.{name},fields={fields}"));
         crawl(site)
             .module("parquet", &with_fields("parquet"))

@@ -84,6 +84,10 @@ impl Output for ParquetTable {
         Some(self)
     }
 
+    fn wants_found_on(&self) -> bool {
+        self.fields.want_found_on()
+    }
+
     fn render(&self, page: &Page) -> OutputWrite {
         let row: Vec<StoredValue> =
             self.fields.iter().map(|field| StoredValue::from(field.value(page))).collect();
@@ -141,8 +145,7 @@ enum StoredValue<'v> {
     List(Vec<&'v str>),
     #[serde(borrow)]
     Pairs(Vec<(&'v str, Cow<'v, str>)>),
-    #[serde(borrow)]
-    Durations(Vec<(&'v str, i64)>),
+    Durations(Vec<i64>),
 }
 
 impl<'v> From<Value<'v>> for StoredValue<'v> {
@@ -157,7 +160,7 @@ impl<'v> From<Value<'v>> for StoredValue<'v> {
             Value::List(texts) => StoredValue::List(texts),
             Value::Pairs(pairs) => StoredValue::Pairs(pairs),
             Value::Durations(durations) => StoredValue::Durations(
-                durations.into_iter().map(|(name, milliseconds)| (name, integer(milliseconds))).collect(),
+                durations.iter().map(|(_, milliseconds)| integer(*milliseconds)).collect(),
             ),
         }
     }

@@ -29,9 +29,6 @@ pub(super) fn schema(columns: &[Column]) -> String {
     let list = |name: &str, element: &str| {
         format!("optional group {name} (LIST) {{ repeated group list {{ {element} }} }}")
     };
-    let pairs = |value: &str| {
-        format!("required group element {{ required binary name (STRING); required {value}; }}")
-    };
     let mut schema = String::from("message page {\n");
     for Column { name, kind } in columns {
         let column = match kind {
@@ -40,8 +37,14 @@ pub(super) fn schema(columns: &[Column]) -> String {
             FieldType::Boolean => format!("optional boolean {name};"),
             FieldType::Time => format!("optional int64 {name} (TIMESTAMP(MILLIS,true));"),
             FieldType::List => list(name, "required binary element (STRING);"),
-            FieldType::Pairs => list(name, &pairs("binary value (STRING)")),
-            FieldType::Durations => list(name, &pairs("int64 milliseconds")),
+            FieldType::Pairs => list(
+                name,
+                "required group element { required binary name (STRING); required binary value (STRING); }",
+            ),
+            FieldType::Durations(names) => {
+                let durations: String = names.iter().map(|name| format!("required int64 {name}; ")).collect();
+                format!("optional group {name} {{ {durations}}}")
+            }
         };
         let _ = writeln!(schema, "  {column}");
     }
@@ -61,7 +64,8 @@ enum ColumnValues {
     Boolean(Leaf<Vec<bool>>),
     List(Leaf<Texts>),
     Pairs(Leaf<Texts>, Leaf<Texts>),
-    Durations(Leaf<Texts>, Leaf<Vec<i64>>),
+    /// A leaf for each duration.
+    Durations(Vec<Leaf<Vec<i64>>>),
 }
 
 /// The values of a leaf, and the levels of its entries.
@@ -117,7 +121,9 @@ impl ColumnValues {
             FieldType::Boolean => ColumnValues::Boolean(Leaf::default()),
             FieldType::List => ColumnValues::List(Leaf::default()),
             FieldType::Pairs => ColumnValues::Pairs(Leaf::default(), Leaf::default()),
-            FieldType::Durations => ColumnValues::Durations(Leaf::default(), Leaf::default()),
+            FieldType::Durations(names) => {
+                ColumnValues::Durations(names.iter().map(|_| Leaf::default()).collect())
+            }
         }
     }
 
@@ -154,10 +160,14 @@ impl ColumnValues {
                 let text = pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
                 entries(2 * pairs.len(), text)
             }
-            (ColumnValues::Durations(names, values), StoredValue::Durations(pairs)) => {
-                names.push_list(pairs.iter(), |texts, (name, _)| texts.push(name));
-                values.push_list(pairs.iter(), |numbers, (_, number)| numbers.push(*number));
-                entries(2 * pairs.len(), pairs.iter().map(|(name, _)| name.len()).sum())
+            (ColumnValues::Durations(leaves), StoredValue::Durations(durations))
+                if leaves.len() == durations.len() =>
+            {
+                for (leaf, duration) in leaves.iter_mut().zip(&durations) {
+                    leaf.values.push(*duration);
+                    leaf.push_levels(1, 0);
+                }
+                entries(durations.len(), 0)
             }
             _ => return None,
         })
@@ -172,10 +182,7 @@ impl ColumnValues {
                 names.push_missing();
                 values.push_missing();
             }
-            ColumnValues::Durations(names, values) => {
-                names.push_missing();
-                values.push_missing();
-            }
+            ColumnValues::Durations(leaves) => leaves.iter_mut().for_each(Leaf::push_missing),
         }
     }
 }
@@ -217,9 +224,8 @@ impl RowGroup {
                     names.write(&mut group)?;
                     values.write(&mut group)?;
                 }
-                ColumnValues::Durations(names, values) => {
-                    names.write(&mut group)?;
-                    values.write(&mut group)?;
+                ColumnValues::Durations(leaves) => {
+                    leaves.iter_mut().try_for_each(|leaf| leaf.write(&mut group))?;
                 }
             }
         }

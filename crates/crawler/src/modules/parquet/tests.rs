@@ -73,11 +73,16 @@ fn rows_have_typed_values() {
 
 #[test]
 fn every_field_can_be_a_column() {
-    let fields = Fields::default().with(&["headers", "text"]).names();
+    let fields = Fields::default().with(&["referrer", "redirects", "timing", "headers", "text"]).names();
     let (rows, _) = table(&fields, &[example::page("http://a.test/", b"<p>text", &["http://b.test/"])]);
     let row = rows[0].as_object().unwrap();
     assert!(fields.split(',').all(|field| row.contains_key(field)), "{row:?}");
     assert_eq!((&row["text"], &row["status"], &row["bytes"]), (&json!("text"), &json!(200), &json!(7)));
+    assert_eq!(row["timing"], json!({"first_byte_ms": 100, "total_ms": 109}));
+    assert_eq!(
+        (&row["referrer"], &row["redirects"]),
+        (&json!("http://a.test/"), &json!(["http://a.test/old"]))
+    );
 }
 
 #[test]
@@ -100,8 +105,7 @@ fn table_without_pages_has_its_columns_and_a_large_one_several_row_groups() {
 fn damaged_records_are_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let (path, target) = (directory.path().join("x.records"), directory.path().join("x"));
-    let rows: [&[StoredValue]; 3] =
-        [&[StoredValue::Integer(1)], &[], &[StoredValue::Missing, StoredValue::Missing]];
+    let rows: [&[StoredValue]; 3] = [&[StoredValue::Integer(1)], &[], &[StoredValue::Durations(Vec::new())]];
     for bytes in rows.map(|row| postcard::to_stdvec(row).unwrap()).iter().chain([&vec![0xFF; 40]]) {
         let mut file = b"crawler-records-1 parquet,fields=url\n".to_vec();
         push_record(&mut file, bytes);
