@@ -3,6 +3,7 @@
 use encoding_rs::{UTF_16BE, UTF_16LE};
 
 use crate::html::charset;
+#[cfg(feature = "net")]
 use crate::html::start_tag::RequisiteKind;
 
 /// The media types of pages.
@@ -29,9 +30,11 @@ pub enum Declared {
 }
 
 /// The media types that a crawl keeps in addition to HTML and text, such as `application/pdf` and `image/*`.
+#[cfg(feature = "net")]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AcceptedTypes(Vec<(String, String)>);
 
+#[cfg(feature = "net")]
 impl AcceptedTypes {
     /// Accepts these types. An error says which of them is none.
     pub fn new<T: AsRef<str>>(types: &[T]) -> Result<AcceptedTypes, String> {
@@ -265,6 +268,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "net")]
     #[test]
     fn types_are_accepted_by_name_or_kind() {
         let types = AcceptedTypes::new(&["Application/PDF", "image/*"]).unwrap();

@@ -234,7 +234,13 @@ impl<'c> Scanner<'c> {
         self.at += 1;
         loop {
             match self.bytes.get(self.at) {
-                None => return Some((unescape(&self.css[start + 1..]), start..self.at)),
+                // An escape at the end of a string stands for nothing.
+                None => {
+                    let content = &self.css[start + 1..];
+                    let is_escaped = content.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1;
+                    let content = &content[..content.len() - usize::from(is_escaped)];
+                    return Some((unescape(content), start..self.at));
+                }
                 Some(byte) if *byte == quote => {
                     let content = &self.css[start + 1..self.at];
                     self.at += 1;
@@ -319,7 +325,7 @@ fn unescape(text: &str) -> Cow<'_, str> {
         match c {
             '\0' => plain.push(char::REPLACEMENT_CHARACTER),
             '\\' => match rest.next() {
-                None | Some('\n' | '\x0C') => {}
+                Some('\n' | '\x0C') => {}
                 Some('\r') => {
                     rest.next_if_eq(&'\n');
                 }
@@ -337,7 +343,7 @@ fn unescape(text: &str) -> Cow<'_, str> {
                     let c = char::from_u32(code).filter(|c| *c != '\0');
                     plain.push(c.unwrap_or(char::REPLACEMENT_CHARACTER));
                 }
-                Some('\0') => plain.push(char::REPLACEMENT_CHARACTER),
+                None | Some('\0') => plain.push(char::REPLACEMENT_CHARACTER),
                 Some(c) => plain.push(c),
             },
             c => plain.push(c),
@@ -409,6 +415,8 @@ mod tests {
             ("a{b:url(é.png) éurl(no)}", &["é.png"]),
             ("}}}))) a{b:url(x)}", &["x"]),
             ("\\", &[]),
+            ("a{b:url(x\\", &["x\u{FFFD}"]),
+            ("a{b:url('x\\", &["x"]),
         ] {
             assert_eq!(targets(css), expected, "{css:?}");
         }
