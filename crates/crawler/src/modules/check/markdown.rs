@@ -12,6 +12,9 @@ const MAX_BYTES: usize = 60_000;
 /// How many links to a URL are listed.
 const MAX_LISTED_LINKS: usize = 10;
 
+/// How many URLs that were not checked are listed. The reports for machines have all.
+const MAX_LISTED_NOT_CHECKED: usize = 20;
+
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let mut text = String::from("## Link check\n\n");
     text += &format!("{}\n", report.counts);
@@ -20,7 +23,8 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     }
     section(&mut text, "Broken", &report.broken, report.counts.broken);
     section(&mut text, "Moved permanently", &report.redirected, report.counts.redirected);
-    section(&mut text, "Not checked", &report.not_checked, report.counts.not_checked);
+    let not_checked = &report.not_checked[..report.not_checked.len().min(MAX_LISTED_NOT_CHECKED)];
+    section(&mut text, "Not checked", not_checked, report.counts.not_checked);
     out.write_all(text.as_bytes())
 }
 
