@@ -109,10 +109,10 @@ fn every_command_has_a_manual_page() {
     assert!(prefix.path().join("bin/crawler").exists());
     let names: Vec<String> =
         pages(&prefix).iter().map(|page| page.file_name().unwrap().to_string_lossy().into_owned()).collect();
-    for name in ["", "-crawl", "-resume", "-worker", "-collect", "-config", "-completions", "-demo"] {
+    for name in ["", "-crawl", "-check", "-resume", "-worker", "-collect", "-config", "-completions", "-demo"] {
         assert!(names.contains(&format!("crawler{name}.1")), "{name} is not in {names:?}");
     }
-    assert_eq!(names.len(), 15, "{names:?}");
+    assert_eq!(names.len(), 16, "{names:?}");
     for page in pages(&prefix) {
         let text = fs::read_to_string(&page).unwrap();
         for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "\"EXIT STATUS\"", "\"SEE ALSO\""] {
