@@ -28,7 +28,7 @@ use crate::task_kind::TaskKind;
 
 /// How often a state that is in use is tried again if its process does not answer: the process may be starting or exiting, or
 /// other readers use the state.
-const ATTEMPTS: u32 = 8;
+const ATTEMPTS: u32 = 20;
 
 /// How long a reader that searches pages leaves the state to others, again and again. They try to lock it more often.
 const SEARCH_PAUSE: Duration = Duration::from_millis(20);
