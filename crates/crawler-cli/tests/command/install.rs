@@ -109,7 +109,8 @@ fn every_command_has_a_manual_page() {
     assert!(prefix.path().join("bin/crawler").exists());
     let names: Vec<String> =
         pages(&prefix).iter().map(|page| page.file_name().unwrap().to_string_lossy().into_owned()).collect();
-    for name in ["", "-crawl", "-check", "-resume", "-worker", "-collect", "-config", "-completions", "-demo"] {
+    for name in ["", "-crawl", "-check", "-resume", "-worker", "-collect", "-config", "-completions", "-demo"]
+    {
         assert!(names.contains(&format!("crawler{name}.1")), "{name} is not in {names:?}");
     }
     assert_eq!(names.len(), 16, "{names:?}");
