@@ -57,8 +57,11 @@ impl Name {
     pub(super) const TRACK: Name = Name::new(b"track");
     pub(super) const USE: Name = Name::new(b"use");
     pub(super) const VIDEO: Name = Name::new(b"video");
+    #[cfg(feature = "net")]
     pub(super) const TBODY: Name = Name::new(b"tbody");
+    #[cfg(feature = "net")]
     pub(super) const THEAD: Name = Name::new(b"thead");
+    #[cfg(feature = "net")]
     pub(super) const TFOOT: Name = Name::new(b"tfoot");
     pub(super) const XMP: Name = Name::new(b"xmp");
 
@@ -151,6 +154,7 @@ impl<'p> TagAttributes<'p> {
         value(self.page, self.at, name)
     }
 
+    #[cfg(feature = "net")]
     /// Calls a function with the name and the undecoded value of each attribute, repetitions included.
     pub(super) fn for_each(&self, mut attribute: impl FnMut(&'p [u8], &'p [u8])) {
         for_each(self.page, self.at, |_, name, value| attribute(name, value));

@@ -44,6 +44,7 @@ pub(super) fn decode(run: &[u8]) -> Cow<'_, str> {
     htmlize::unescape(String::from_utf8_lossy(run))
 }
 
+#[cfg(feature = "net")]
 /// Decodes the content of an element whose content is no markup. Only that of a `title` or `textarea` has character references.
 pub(super) fn decode_raw<'r>(name: &[u8], content: &'r [u8]) -> Cow<'r, str> {
     match Name::new(name) {
@@ -140,6 +141,7 @@ impl TextLines {
         self.text.push_str(word);
     }
 
+    #[cfg(feature = "net")]
     /// The number of bytes so far.
     pub(super) fn len(&self) -> usize {
         self.text.len()
