@@ -1,7 +1,7 @@
 //! Converts the main content of a page to Markdown: CommonMark with tables and strikethrough, as GitHub has them.
 //!
 //! The time is linear in the size of the page, and the result bounded, for any page: the [tree](super::tree) is not deep, nested
-//! lists and quotes are indented up to [`MAX_INDENT`], and a result that is too long is truncated between two blocks.
+//! lists and quotes are indented up to a limit, and a result that is too long is truncated between two blocks.
 
 mod inline;
 

@@ -10,7 +10,7 @@ use super::fields::Fields;
 use super::{Output, OutputWrite};
 use crate::page::Page;
 
-/// One JSON object per page, with these [fields](super::fields). Every field is there, and null if the page has no value.
+/// One JSON object per page, with these fields. Every field is there, and null if the page has no value.
 #[derive(Debug, Clone, Default)]
 pub struct Jsonl {
     fields: Fields,

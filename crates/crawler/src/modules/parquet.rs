@@ -30,7 +30,7 @@ const ROW_GROUP_BYTES: usize = 32 * 1024 * 1024;
 /// How many values are encoded at a time. The size of a page is checked after each batch, and texts are long.
 const BATCH_VALUES: usize = 64;
 
-/// A row per page, with these [fields](super::fields) as columns.
+/// A row per page, with these fields as columns.
 #[derive(Debug, Clone)]
 pub struct ParquetTable {
     fields: Fields,

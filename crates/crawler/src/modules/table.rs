@@ -6,7 +6,7 @@ use super::fields::{Fields, Value};
 use super::{Output, OutputWrite, csv, jsonl, timestamp};
 use crate::page::Page;
 
-/// One CSV line per page, with these [fields](super::fields).
+/// One CSV line per page, with these fields.
 #[derive(Debug, Clone)]
 pub struct CsvTable {
     fields: Fields,
