@@ -353,7 +353,7 @@ pub struct Snapshot {
     /// HTTP requests sent, by all processes. A process that is killed does not report its most recent ones.
     #[serde(default)]
     pub requests: u64,
-    /// URLs in the URL queue, and in its overflow.
+    /// URLs in the URL queue, and in its overflow. Requisites, which need no priority, count as overflow.
     pub url_queue: (usize, usize),
     /// URLs in each priority queue.
     pub priority_queues: Vec<usize>,

@@ -6,6 +6,10 @@
 use url::Url;
 
 use crate::origin::without_credentials;
+use crate::task::Depth;
+
+/// The depth of a page's own requisites.
+pub const REQUISITE_DEPTH: Depth = 1;
 
 /// What a task is fetched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -364,12 +364,11 @@ impl<R: Backend> Worker<R> {
         };
         let is_followed = lease.depth < context.max_depth;
         let is_used = dropped.is_none() || links_followed;
-        let links_followed = is_followed && is_used;
         if is_used && (is_followed || self.checks_links()) {
             self.collect_links(&mut parsed, is_followed, completion);
             self.collect_requisite_probes(&mut parsed, completion);
         }
-        if links_followed {
+        if is_followed && is_used {
             self.collect_accepted(&parsed, completion);
         }
         if let Some(dropped) = dropped {
@@ -378,7 +377,7 @@ impl<R: Backend> Worker<R> {
         if !is_saved {
             return Ok((Outcome::NotSaved, None));
         }
-        self.collect_requisites(&parsed.page.url, &parsed.page.requisites, links_followed, completion);
+        self.collect_requisites(&parsed.page.url, &parsed.page.requisites, completion);
         Ok((Outcome::Page, (!lease.is_revisit).then_some(parsed.page)))
     }
 

@@ -178,7 +178,7 @@ impl<H: PageHandler> Requisites<'_, H> {
         if matches!(target.trim_ascii().as_bytes(), [] | [b'#', ..]) {
             return;
         }
-        let mut result = match self.max_bytes == 0 || self.count == MAX_LINKS {
+        let mut result = match self.max_bytes == 0 || self.count >= MAX_LINKS {
             true => Err(BadLink::TooMany),
             false if target.len() > MAX_TARGET_BYTES => Err(BadLink::TooLong),
             false => self.resolver.resolve(target, self.context.encoding, &mut self.resolved),

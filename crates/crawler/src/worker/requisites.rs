@@ -10,61 +10,71 @@ use crate::backend::{Backend, Completion, Lease, Outlinks};
 use crate::domain::Domain;
 use crate::fetch::http::Download;
 use crate::fetch::redirect;
+use crate::html::BadLink;
 use crate::html::start_tag::RequisiteKind;
 use crate::media;
 use crate::outcome::Outcome;
 use crate::page::PageRequisites;
 use crate::scope::RejectReason;
 use crate::task::Depth;
-use crate::task_kind::TaskKind;
-
-/// The depth of a page's own requisites.
-const FIRST_DEPTH: Depth = 1;
+use crate::task_kind::{REQUISITE_DEPTH, TaskKind};
 
 /// How many stylesheets may lead to a requisite, each imported by the one before.
 const MAX_STYLESHEETS: Depth = 10;
+
+/// The most requisites of a stylesheet. The others are left out.
+const MAX_OF_STYLESHEET: usize = 1_000;
 
 impl<R: Backend> Worker<R> {
     /// Adds the requisites of a page that are followed as links are: in scope, and of a kind that can have an accepted type.
     pub(super) fn collect_accepted(&self, parsed: &ParsedPage, completion: &mut Completion) {
         let accepted = self.fetcher.accepted();
+        let is_nofollow = self.fetcher.config().requests.obey_robots && parsed.page.robots.nofollow;
         let mut checker = self.context.scope.checker();
         for (kind, url) in parsed.page.requisites.iter() {
-            if accepted.may_be(kind) && checker.check(url).is_ok() {
-                completion.outlinks.urls.push(url);
+            if !accepted.may_be(kind) || checker.check(url).is_err() {
+                continue;
+            }
+            match is_nofollow {
+                true => {
+                    let label = RejectReason::Nofollow.label().into();
+                    *completion.rejected_links.entry(label).or_default() += 1;
+                }
+                false => completion.outlinks.urls.push(url),
             }
         }
     }
 
-    /// Adds the requisites of a page, or of a stylesheet, that are fetched for outputs that keep them. Those that are followed as
-    /// links are left out if `links_followed`.
+    /// Adds the requisites of a page, or of a stylesheet, that are fetched for outputs that keep them. One that is followed as a link,
+    /// too, is fetched twice: what comes back may be no page, and the pages may be exhausted.
     pub(super) fn collect_requisites(
         &self,
         url: &Url,
         requisites: &PageRequisites,
-        links_followed: bool,
         completion: &mut Completion,
     ) {
-        let depth = match completion.lease.kind() {
-            TaskKind::Requisite => completion.lease.depth + 1,
-            _ => FIRST_DEPTH,
+        let (depth, max) = match completion.lease.kind() {
+            TaskKind::Requisite => (completion.lease.depth + 1, MAX_OF_STYLESHEET),
+            _ => (REQUISITE_DEPTH, usize::MAX),
         };
-        if !self.context.pipeline.keeps_requisites() || depth > FIRST_DEPTH + MAX_STYLESHEETS {
+        if !self.context.pipeline.keeps_requisites() || depth > REQUISITE_DEPTH + MAX_STYLESHEETS {
             return;
         }
-        let accepted = self.fetcher.accepted();
         let (domain, mut found, mut tasks) = (Domain::from_url(url), HashSet::new(), Vec::new());
         for (kind, requisite) in requisites.iter() {
-            let is_link =
-                || links_followed && accepted.may_be(kind) && self.context.scope.check(requisite).is_ok();
             if kind == RequisiteKind::Feed
                 || !found.insert(requisite)
-                || is_link()
                 || self.check_requisite(requisite, &domain).is_err()
             {
                 continue;
             }
-            tasks.push(TaskKind::Requisite.task_url_of(requisite));
+            match tasks.len() < max {
+                true => tasks.push(TaskKind::Requisite.task_url_of(requisite)),
+                false => {
+                    let label = RejectReason::InvalidLink(BadLink::TooMany).label().into();
+                    *completion.rejected_links.entry(label).or_default() += 1;
+                }
+            }
         }
         completion.requisites = Outlinks::new(tasks, depth);
     }
@@ -97,9 +107,11 @@ impl<R: Backend> Worker<R> {
         page.set_origin(lease.discovery.as_deref(), &completion.request);
         if media::is_stylesheet(page.content_type().as_deref(), page.url.path()) {
             page.requisites = stylesheet_requisites(&page, &config.strip_query);
-            self.collect_requisites(&page.url, &page.requisites, false, completion);
+            self.collect_requisites(&page.url, &page.requisites, completion);
         }
-        completion.writes = self.context.pipeline.render_requisite(&page);
+        if !lease.is_revisit {
+            completion.writes = self.context.pipeline.render_requisite(&page);
+        }
         Outcome::Requisite
     }
 

@@ -12,6 +12,7 @@ use crate::backend::local::storage::Storage;
 use crate::modules::output::OutputPosition;
 use crate::outcome::Outcome;
 use crate::stats::BodyBytes;
+use crate::task_kind::TaskKind;
 
 /// Written with every commit.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub(crate) struct Checkpoint {
     links_seen: u64,
     links_rejected: BTreeMap<String, u64>,
     sitemap_urls: u64,
+    stylesheet_requisites: u64,
+    /// Requisites that are outstanding.
+    requisites: u64,
     pub(crate) pages: u64,
     output_writes: u64,
     bytes: u64,
@@ -50,6 +54,8 @@ impl Checkpoint {
             links_seen: counters.links_seen,
             links_rejected: counters.links_rejected.clone(),
             sitemap_urls: counters.sitemap_urls,
+            stylesheet_requisites: counters.stylesheet_requisites,
+            requisites: state.budgets.requisites(),
             pages: state.budgets.pages(),
             output_writes: counters.output_writes,
             bytes: state.budgets.bytes().decoded,
@@ -71,15 +77,17 @@ impl Checkpoint {
         self.output_writes
     }
 
-    /// Counts the outcome of a URL.
-    pub(crate) fn count_completed(&mut self, label: &str) {
+    /// Counts the outcome of a task.
+    pub(crate) fn count_completed(&mut self, task_url: &str, label: &str) {
         self.completed += 1;
+        self.requisites = self.requisites.saturating_sub(u64::from(is_requisite(task_url)));
         *self.outcomes.entry(label.to_owned()).or_default() += 1;
     }
 
-    /// Takes the outcome of a URL back, which is pending again. `None` if it was not counted.
-    pub(crate) fn uncount(&mut self, outcome: &str, is_revisit: bool) -> Option<()> {
+    /// Takes the outcome of a task back, which is pending again. `None` if it was not counted.
+    pub(crate) fn uncount(&mut self, task_url: &str, outcome: &str, is_revisit: bool) -> Option<()> {
         self.completed = self.completed.checked_sub(1)?;
+        self.requisites += u64::from(is_requisite(task_url));
         // The outcome of a revisit was never counted.
         if !is_revisit {
             let label = Outcome::label_of_temporary(outcome, self.outcomes.keys())?.clone();
@@ -130,12 +138,17 @@ impl Checkpoint {
         self.last_task_id
     }
 
+    /// The requisites that are outstanding.
+    pub(crate) fn requisites(&self) -> u64 {
+        self.requisites
+    }
+
     /// `None` if more URLs were completed than admitted.
     pub(crate) fn outstanding(&self) -> Option<u64> {
         self.admitted.checked_sub(self.completed)
     }
 
-    /// Restores the counters of a crawl that is resumed.
+    /// Restores the counters of a crawl that is resumed. Requisites are counted when they are restored.
     pub(crate) fn restore_into<S: Storage>(self, state: &mut LocalState<S>) {
         let bytes = BodyBytes { decoded: self.bytes, received: self.received };
         state.budgets.restore(self.pages, bytes);
@@ -152,8 +165,13 @@ impl Checkpoint {
             links_seen: self.links_seen,
             links_rejected: self.links_rejected,
             sitemap_urls: self.sitemap_urls,
+            stylesheet_requisites: self.stylesheet_requisites,
             output_writes: self.output_writes,
             requests,
         };
     }
+}
+
+fn is_requisite(task_url: &str) -> bool {
+    TaskKind::of(task_url) == TaskKind::Requisite
 }

@@ -24,6 +24,7 @@ use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::similarity::{Fingerprint, HashKey};
 use crate::stats::BodyBytes;
 use crate::task::Depth;
+use crate::task_kind::TaskKind;
 use crate::url_record::Discovery;
 
 /// Number of URLs to read at a time from the overflow on disk.
@@ -145,8 +146,8 @@ impl DiskStorage {
         Ok(self.task(task_id)?.map(|row| (row.url, row.from)))
     }
 
-    /// Loads the next URLs of the overflow. Reads up to `READ_AHEAD` from the last commit and from each batch, then
-    /// keeps the first of all.
+    /// Loads the next URLs of the overflow, if there are some among the next rows. Reads up to `READ_AHEAD` from the last commit and
+    /// from each batch, then keeps the first of all.
     fn load_overflow(&mut self) -> Result<(), BackendError> {
         let rows = self.view.tasks_from(self.next_on_disk, READ_AHEAD)?.into_iter();
         let mut rows: BTreeMap<u64, Option<Vec<u8>>> = rows.map(|(key, row)| (key, Some(row))).collect();
@@ -156,20 +157,43 @@ impl DiskStorage {
         }
         // `on_disk` URLs are left, so there must be some.
         let wrong_counts = || self.view.wrong_counts();
+        if rows.is_empty() {
+            return Err(wrong_counts());
+        }
         let before = self.loaded.len();
         for (task_id, row) in rows.into_iter().take(READ_AHEAD) {
             self.next_on_disk = task_id.checked_add(1).ok_or_else(wrong_counts)?;
             let Some(row) = row else { continue };
             let row = TaskRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
-            self.loaded.push_back(row.into_task(TaskId(task_id)));
-        }
-        match self.loaded.len() - before {
-            0 => Err(wrong_counts()),
-            read => {
-                self.on_disk = self.on_disk.saturating_sub(read);
-                Ok(())
+            if TaskKind::of(&row.url) != TaskKind::Requisite {
+                self.loaded.push_back(row.into_task(TaskId(task_id)));
             }
         }
+        self.on_disk = self.on_disk.saturating_sub(self.loaded.len() - before);
+        Ok(())
+    }
+
+    /// Moves the requisites that an earlier process left from the overflow to a queue. There are so many.
+    pub(crate) fn move_requisites(
+        &mut self,
+        count: usize,
+        queue: &mut TaskIdQueue,
+    ) -> Result<(), BackendError> {
+        let (mut moved, mut first) = (0, 0);
+        while moved < count {
+            let rows = self.view.tasks_from(first, READ_AHEAD)?;
+            let next = rows.last().and_then(|(last, _)| last.checked_add(1));
+            first = next.ok_or_else(|| self.view.wrong_counts())?;
+            for (task_id, row) in rows {
+                let row = TaskRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
+                if TaskKind::of(&row.url) == TaskKind::Requisite {
+                    queue.push(TaskId(task_id));
+                    moved += 1;
+                }
+            }
+        }
+        self.on_disk = self.on_disk.saturating_sub(moved);
+        Ok(())
     }
 
     /// When the page of a URL was last modified, if a sitemap says so.
@@ -204,24 +228,26 @@ impl Storage for DiskStorage {
         self.mark_url_seen(id, depth)
     }
 
-    fn admit(&mut self, id: u64, task: TaskRef) {
+    fn admit(&mut self, id: u64, task: TaskRef, queue: Option<&mut TaskIdQueue>) {
         // It can be looked up.
         let task = TaskRef { discovery: None, ..task };
         let TaskRef { task_id, depth, .. } = task;
         self.batch.tasks.insert(task_id.0, Some(TaskRow::from_task(task).to_bytes()));
         self.seen_cache.update(id, SeenRow { task_id, depth });
-        if self.on_disk == 0 && self.loaded.len() < READ_AHEAD {
-            self.next_on_disk = task_id.0 + 1;
-            self.loaded.push_back(task.to_task());
-        } else {
-            self.on_disk += 1;
+        match queue {
+            Some(queue) => queue.push(task_id),
+            None if self.on_disk == 0 && self.loaded.len() < READ_AHEAD => {
+                self.next_on_disk = task_id.0 + 1;
+                self.loaded.push_back(task.to_task());
+            }
+            None => self.on_disk += 1,
         }
     }
 
     fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
         let mut tasks = Vec::new();
         while tasks.len() < max {
-            if self.loaded.is_empty() && self.on_disk > 0 {
+            while self.loaded.is_empty() && self.on_disk > 0 {
                 self.load_overflow()?;
             }
             let Some(task) = self.loaded.pop_front() else { break };

@@ -232,6 +232,7 @@ fn restore_state(
     let mut storage = DiskStorage::new(view, key, config.keep_depths, *default_delay, cache_limits);
     storage.resume(checkpoint.seen_written_up_to)?;
     let mut state = LocalState::new(config.clone(), clock, storage);
+    restore_requisites(&mut state, checkpoint.requisites())?;
     checkpoint.restore_into(&mut state);
     state.storage.committed_traffic = state.traffic();
     let mut first = 0;
@@ -256,6 +257,14 @@ fn restore_state(
         state.cooldowns.set_for_all(*default_delay);
     }
     Ok(state)
+}
+
+/// Restores the queue of requisites. Most crawls have none, and need not read the rows of all pending URLs.
+fn restore_requisites(state: &mut LocalState<DiskStorage>, count: u64) -> Result<(), BackendError> {
+    let LocalState { storage, requisites, budgets, .. } = state;
+    requisites.len = usize::try_from(count).unwrap_or(usize::MAX);
+    budgets.restore_requisites(count);
+    storage.move_requisites(requisites.len, &mut requisites.urls)
 }
 
 /// Restores the fingerprint of a stored page.

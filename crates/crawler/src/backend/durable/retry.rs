@@ -70,7 +70,7 @@ pub(super) fn retry_some(
     for (task_id, row) in rows {
         let row = CompletedRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
         if row.is_temporary {
-            checkpoint.uncount(&row.outcome, row.is_revisit).ok_or_else(|| view.wrong_counts())?;
+            checkpoint.uncount(&row.url, &row.outcome, row.is_revisit).ok_or_else(|| view.wrong_counts())?;
             batch.completed.insert(task_id, None);
             batch.tasks.insert(task_id, Some(pending(row, &view, key)?.to_bytes()));
         }

@@ -65,7 +65,7 @@ pub(super) fn apply_scope(
                 continue;
             };
             let outcome = Outcome::Rejected { why };
-            checkpoint.count_completed(&outcome.label());
+            checkpoint.count_completed(&row.url, &outcome.label());
             batch.tasks.insert(task_id, None);
             batch.completed.insert(task_id, Some(completed(&row, &outcome).to_bytes()));
             if outputs.wants_urls() {

@@ -21,7 +21,7 @@ const BYTE_SHARES: u64 = 1024;
 const MIN_BYTES: u64 = 4 * 1024;
 
 /// The size of a page before the first ones are fetched. If pages are larger, a budget that is smaller than the first
-/// requests need is used up by parts of pages.
+/// requests need is exhausted by parts of pages.
 const FIRST_PAGE_BYTES: u64 = 64 * 1024;
 
 /// The newest page has a weight of 1/16 in the average.
@@ -48,7 +48,7 @@ pub(crate) struct Budgets {
     page_bytes: u64,
     /// The leases, by their ids, whose responses have read all they reserved and wait for more. The oldest one is first.
     growing: BTreeSet<u64>,
-    /// Requisites that are outstanding: when the pages are used up, those of the pages so far are still fetched.
+    /// Requisites that are outstanding: when the pages are exhausted, those of the pages so far are still fetched.
     requisites: u64,
     /// Pages of hosts and of sites, by throttle key and by site key. Empty unless there is a limit per host or site.
     groups: HashMap<String, GroupPages>,
@@ -137,26 +137,36 @@ impl Budgets {
         self.bytes
     }
 
-    /// The budget that is used up, if any.
+    /// The budget that is exhausted, if any.
     pub(crate) fn exhausted(&self) -> Option<Budget> {
         match () {
-            () if self.pages_used_up() && self.requisites == 0 => Some(Budget::Pages),
+            () if self.pages_exhausted() && self.requisites == 0 => Some(Budget::Pages),
             () if self.bytes.counted() >= self.max_bytes => Some(Budget::Bytes),
             () => None,
         }
     }
 
     /// Whether no further page can be fetched. The crawl goes on while requisites are outstanding.
-    pub(crate) fn pages_used_up(&self) -> bool {
+    pub(crate) fn pages_exhausted(&self) -> bool {
         self.pages >= self.max_pages
     }
 
-    /// Counts a task that is admitted.
+    /// The requisites that are outstanding.
+    pub(crate) fn requisites(&self) -> u64 {
+        self.requisites
+    }
+
+    /// Restores the number of requisites that earlier processes left.
+    pub(crate) fn restore_requisites(&mut self, requisites: u64) {
+        self.requisites = requisites;
+    }
+
+    /// Counts a task that is admitted, also by an earlier process.
     pub(crate) fn admitted(&mut self, url: &str) {
         self.requisites += u64::from(TaskKind::of(url) == TaskKind::Requisite);
     }
 
-    /// Counts a task that is completed. Those that an earlier process admitted were not counted.
+    /// Counts a task that is completed.
     pub(crate) fn completed(&mut self, url: &str) {
         self.requisites = self.requisites.saturating_sub(u64::from(TaskKind::of(url) == TaskKind::Requisite));
     }
@@ -257,7 +267,7 @@ impl Budgets {
     pub(crate) fn wait(&self, lease: &Lease, held: Option<&BudgetReservation>) -> Option<BudgetWait> {
         let page = may_become_page(lease);
         match held {
-            _ if self.exhausted().is_some() || page && self.pages_used_up() => None,
+            _ if self.exhausted().is_some() || page && self.pages_exhausted() => None,
             Some(held) if self.is_turn_of(held) => None,
             Some(_) => Some(BudgetWait::Turn),
             None if !self.has_room(page) => Some(BudgetWait::Start),
@@ -289,7 +299,7 @@ impl Budgets {
         let can_grow = !self.growing.is_empty() && self.available() > 0;
         let has_limited_groups = self.max_pages_per_host.min(self.max_pages_per_site) != u64::MAX;
         BudgetWakeups {
-            start: is_exhausted || self.has_room(!self.pages_used_up()),
+            start: is_exhausted || self.has_room(!self.pages_exhausted()),
             turn: is_exhausted || can_grow || has_limited_groups,
         }
     }

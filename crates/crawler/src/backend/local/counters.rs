@@ -19,6 +19,8 @@ pub(crate) struct CrawlCounters {
     pub(crate) links_seen: u64,
     pub(crate) links_rejected: BTreeMap<String, u64>,
     pub(crate) sitemap_urls: u64,
+    /// Requisites that were admitted from stylesheets.
+    pub(crate) stylesheet_requisites: u64,
     /// How many URLs had writes to the outputs.
     pub(crate) output_writes: u64,
     /// HTTP requests sent, counted by the fetchers.

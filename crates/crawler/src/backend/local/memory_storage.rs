@@ -52,12 +52,12 @@ impl MemoryStorage {
         }
     }
 
-    /// Restores an outstanding URL of an earlier process: in the seen set, and unless it is leased in the overflow.
-    pub(crate) fn restore_outstanding(&mut self, task: TaskRef, smallest: Depth, is_leased: bool) {
+    /// Restores an outstanding URL of an earlier process: in the seen set, and perhaps in the overflow.
+    pub(crate) fn restore_outstanding(&mut self, task: TaskRef, smallest: Depth, in_overflow: bool) {
         let id = self.id(task.url);
         self.seen.mark_seen(id, smallest);
         self.seen.set_outstanding(id, true);
-        if !is_leased {
+        if in_overflow {
             self.overflow.push(task);
         }
     }
@@ -79,9 +79,9 @@ impl Storage for MemoryStorage {
         })
     }
 
-    fn admit(&mut self, id: u64, task: TaskRef) {
+    fn admit(&mut self, id: u64, task: TaskRef, queue: Option<&mut CompressedUrlQueue>) {
         self.seen.set_outstanding(id, true);
-        self.overflow.push(task);
+        queue.unwrap_or(&mut self.overflow).push(task);
     }
 
     fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError> {

@@ -1,6 +1,6 @@
-//! A set of priority queues.
+//! A set of queues.
 
-/// A bit for each priority queue. There are at most 101.
+/// A bit for each priority queue, of which there are at most 101, and for the queue of requisites.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct QueueSet(u128);
 

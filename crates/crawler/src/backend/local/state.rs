@@ -2,7 +2,7 @@
 
 mod content;
 mod pending;
-mod used_up;
+mod requisites;
 mod workers;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 pub(crate) use self::content::{BorderCase, NewPage, StoreResult};
+use self::requisites::RequisiteQueue;
 use super::super::{
     AdmitCounts, BackendError, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, HostDelay, Lease,
     Outlinks, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
@@ -56,9 +57,8 @@ pub(crate) struct LocalState<S: Storage> {
     url_queue: VecDeque<QueuedTask>,
     prioritizing: HashMap<TaskId, QueuedTask>,
     /// URLs that had a priority and get another one.
-    /// URLs that stay pending: no further page can be fetched.
-    parked: VecDeque<QueuedTask>,
     reprioritizing: VecDeque<QueuedTask>,
+    pub(crate) requisites: RequisiteQueue<S::Parked>,
     waiting: WaitingUrls<S::Parked>,
     leases: HashMap<TaskId, ActiveLease>,
     /// Number of leases by worker.
@@ -114,7 +114,7 @@ impl<S: Storage> LocalState<S> {
             url_queue: VecDeque::new(),
             prioritizing: HashMap::new(),
             reprioritizing: VecDeque::new(),
-            parked: VecDeque::new(),
+            requisites: RequisiteQueue::default(),
             waiting: WaitingUrls::new(
                 config.hosts.clone(),
                 config.domain_ttl,
@@ -194,10 +194,15 @@ impl<S: Storage> LocalState<S> {
             TaskRef { task_id, from, url, depth, redirects, is_revisit, queued_at, source_link, discovery };
         self.budgets.admitted(url);
         // Always behind the URLs that wait already, so that the order stays the order of admission.
-        self.storage.admit(id, task);
+        let requisites = Self::is_requisite(url).then(|| {
+            self.requisites.len += 1;
+            &mut self.requisites.urls
+        });
+        self.storage.admit(id, task, requisites);
     }
 
     fn fill_url_queue(&mut self) -> Result<(), BackendError> {
+        self.offer_requisites()?;
         let room = self.config.queue_size.saturating_sub(self.url_queue.len());
         if room > 0 && self.storage.overflow_len() > 0 {
             self.url_queue.extend(self.storage.take_overflow(room)?);
@@ -251,6 +256,9 @@ impl<S: Storage> LocalState<S> {
     pub(crate) fn reprioritize(&mut self, domains: &[Domain]) -> Result<usize, BackendError> {
         let mut tasks = self.waiting.take_domains(domains, &mut self.storage)?;
         tasks.sort_by_key(|task| task.task_id);
+        for requisite in tasks.extract_if(.., |task| Self::is_requisite(&task.url)) {
+            self.waiting.push(requisite, &self.cooldowns, &mut self.storage);
+        }
         let count = tasks.len();
         self.reprioritizing.extend(tasks);
         Ok(count)
@@ -258,16 +266,12 @@ impl<S: Storage> LocalState<S> {
 
     pub(crate) fn lease(&mut self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, BackendError> {
         self.run_timers();
-        self.unpark();
+        self.offer_requisites()?;
+        let requisites_only = self.budgets.pages_exhausted();
         let mut leases = Vec::new();
         while leases.len() < max {
-            let best_only = self.budgets.pages_used_up();
-            let next = self.waiting.take(worker, best_only, &self.cooldowns, &mut self.storage)?;
+            let next = self.waiting.take(worker, requisites_only, &self.cooldowns, &mut self.storage)?;
             let Some(NextUrl { task, site_cooldown, unreachable }) = next else { break };
-            if best_only && TaskKind::of(&task.url) != TaskKind::Requisite {
-                self.park(task);
-                continue;
-            }
             let lease_id = self.next_lease_id;
             self.next_lease_id += 1;
             let lease = Lease {
@@ -308,9 +312,9 @@ impl<S: Storage> LocalState<S> {
         let active = self.leases.get_mut(&lease.task_id).filter(|active| active.lease_id == lease.lease_id);
         match active {
             Some(_)
-                if lease.kind() == TaskKind::Page && !lease.is_revisit && self.budgets.pages_used_up() =>
+                if lease.kind() == TaskKind::Page && !lease.is_revisit && self.budgets.pages_exhausted() =>
             {
-                self.budgets_used_up_for(lease, read)
+                self.reserve_no_page(lease, read)
             }
             Some(active) => {
                 let before = active.reservation;
@@ -394,7 +398,7 @@ impl<S: Storage> LocalState<S> {
         let outcome = sitemap::outcome(&lease.url, outcome);
         let AdmitCounts { new, seen } = self.admit_outlinks(&outlinks, lease.task_id)?;
         self.admit_outlinks(&sitemaps, lease.task_id)?;
-        self.admit_outlinks(&requisites, lease.task_id)?;
+        self.admit_requisites(requisites, lease.task_id)?;
         for (id, lastmod) in lastmods {
             self.storage.set_lastmod(id, lastmod);
         }
@@ -545,7 +549,10 @@ impl<S: Storage> LocalState<S> {
             pages: self.budgets.pages(),
             bytes: self.budgets.bytes().decoded,
             received: self.budgets.bytes().received,
-            url_queue: (self.url_queue.len() + self.reprioritizing.len(), self.storage.overflow_len()),
+            url_queue: (
+                self.url_queue.len() + self.reprioritizing.len(),
+                self.storage.overflow_len() + self.requisites.len + self.waiting.requisites(),
+            ),
             priority_queues: self.waiting.lengths().to_vec(),
             workers: (0..=u16::MAX)
                 .zip(&self.leased)

@@ -37,7 +37,7 @@ pub(crate) struct QueuedTask {
     pub(crate) discovery: Option<Arc<Discovery>>,
     /// Set from the prioritizer on. URLs in the overflow do not need it.
     pub(crate) domain: Option<Domain>,
-    /// The priority queue, set from the prioritizer on.
+    /// The priority queue, set from the prioritizer on, or the queue of requisites.
     pub(crate) queue: u8,
     /// How often the URL was requested in vain.
     pub(crate) attempts: u8,
@@ -146,8 +146,9 @@ pub(crate) trait Storage: Send + 'static {
     /// depth.
     fn mark_seen(&mut self, id: u64, depth: Depth) -> Result<SeenStatus, BackendError>;
 
-    /// Puts a URL that [`mark_seen`](Storage::mark_seen) returned as new or shallower at the end of the overflow.
-    fn admit(&mut self, id: u64, task: TaskRef);
+    /// Puts a URL that [`mark_seen`](Storage::mark_seen) returned as new or shallower at the end of a queue of parked URLs, or of
+    /// the overflow.
+    fn admit(&mut self, id: u64, task: TaskRef, queue: Option<&mut Self::Parked>);
 
     /// Takes up to `max` URLs from the overflow, in the order of admission.
     fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError>;

@@ -3,6 +3,8 @@
 //! A URL waits in the queue of its host and priority until its host can be asked. A priority queue is the list of the
 //! domains that have such URLs: a draw chooses the queue, the domains of a queue take turns, and so do the hosts of a
 //! domain. So a URL is bound to a worker as late as possible, and a host that cannot be asked holds up no other.
+//!
+//! Requisites have no priority. They have a queue of their own, after the priority queues.
 
 mod domain_entry;
 mod host;
@@ -56,7 +58,7 @@ pub(super) struct WaitingUrls<Q> {
     workers: Workers,
     /// Hosts and domains that can be asked again at a time.
     timers: BinaryHeap<Reverse<(Instant, Timer)>>,
-    /// The number of waiting URLs by priority queue.
+    /// The number of waiting URLs by priority queue, and of requisites.
     lengths: Vec<usize>,
     /// Hosts with waiting URLs.
     waiting_hosts: usize,
@@ -105,7 +107,7 @@ impl<Q: Default> WaitingUrls<Q> {
             unowned: ReadyDomains::new(queues),
             workers: Workers::new(queues, workers),
             timers: BinaryHeap::new(),
-            lengths: vec![0; queues.count()],
+            lengths: vec![0; queues.count() + 1],
             waiting_hosts: 0,
             sweep_hosts_at: SWEEP_AT,
             sweep_domains_at: SWEEP_AT,
@@ -117,7 +119,12 @@ impl<Q: Default> WaitingUrls<Q> {
 
     /// The number of waiting URLs by priority queue.
     pub(super) fn lengths(&self) -> &[usize] {
-        &self.lengths
+        &self.lengths[..self.queues.count()]
+    }
+
+    /// The number of waiting requisites.
+    pub(super) fn requisites(&self) -> usize {
+        self.lengths[self.queues.count()]
     }
 
     /// Whether no further URLs should get a priority for now.
@@ -341,11 +348,12 @@ impl<Q: Default> WaitingUrls<Q> {
         self.workers.add(worker).wants_urls = wants_urls;
     }
 
-    /// Takes the next URL for a worker: draws a priority queue, or takes the best one, then the next domain and host in it.
+    /// Takes the next URL for a worker: chooses the queue of requisites or draws a priority queue, then takes the next domain and
+    /// host in it.
     pub(super) fn take(
         &mut self,
         worker: WorkerId,
-        best_only: bool,
+        requisites_only: bool,
         cooldowns: &HostCooldowns,
         storage: &mut impl Storage<Parked = Q>,
     ) -> Result<Option<NextUrl>, BackendError> {
@@ -354,15 +362,18 @@ impl<Q: Default> WaitingUrls<Q> {
                 return Ok(None);
             }
             let drawn = draw(&mut self.random);
+            // Neither pages nor requisites hold up the others.
+            let prefers_requisites = requisites_only || self.random.below(2) == 0;
+            let requisites = self.queues.count();
             let owned = self.workers.get(worker).map(|worker| &worker.ready);
             let has_urls =
                 |queue: usize| owned.is_some_and(|owned| owned.has(queue)) || self.unowned.has(queue);
-            let drawn = if best_only {
-                Some(0).filter(|queue| has_urls(*queue))
-            } else {
-                self.queues.first_from(drawn, has_urls)
+            let queue = match () {
+                () if prefers_requisites && has_urls(requisites) => Some(requisites),
+                () if requisites_only => None,
+                () => self.queues.first_from(drawn, has_urls).or(has_urls(requisites).then_some(requisites)),
             };
-            let Some(queue) = drawn else { return Ok(None) };
+            let Some(queue) = queue else { return Ok(None) };
             let Some(domain) = self.next_domain(worker, queue) else { return Ok(None) };
             if let Some(next) = self.take_of_domain(worker, &domain, queue as u8, cooldowns, storage)? {
                 return Ok(Some(next));

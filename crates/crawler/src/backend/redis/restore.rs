@@ -23,6 +23,7 @@ use crate::backend::local::{BackendConfig, HostLimits};
 use crate::domain::Domain;
 use crate::error::StorageErrorKind;
 use crate::task::Depth;
+use crate::task_kind::TaskKind;
 
 /// How many rows of a hash are read at a time, about.
 const ROWS: usize = 2_000;
@@ -227,8 +228,15 @@ impl Rows<'_> {
             let depth = depths.get(&id).map_or(task.depth, |lowered| task.depth.min(*lowered));
             let lease = leases.remove(&task_id);
             let lease = lease.filter(|lease| state.storage.sessions.contains_key(&WorkerId(lease.worker)));
-            state.storage.memory.restore_outstanding(task.borrowed(), depth, lease.is_some());
-            let Some(lease) = lease else { continue };
+            let is_requisite = TaskKind::of(&task.url) == TaskKind::Requisite;
+            let in_overflow = lease.is_none() && !is_requisite;
+            state.storage.memory.restore_outstanding(task.borrowed(), depth, in_overflow);
+            let Some(lease) = lease else {
+                if is_requisite {
+                    state.restore_requisite(task);
+                }
+                continue;
+            };
             state.storage.leases.insert(task.task_id, (id, lease));
             (task.queue, task.attempts) = (lease.queue, lease.attempts);
             let reservation =

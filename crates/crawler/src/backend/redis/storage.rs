@@ -131,7 +131,7 @@ impl Storage for RedisStorage {
         self.memory.mark_seen(id, depth)
     }
 
-    fn admit(&mut self, id: u64, task: TaskRef) {
+    fn admit(&mut self, id: u64, task: TaskRef, queue: Option<&mut CompressedUrlQueue>) {
         // The page on which a URL was found is known by the ID of its URL. The ID of its task means nothing once it has
         // completed.
         let from = match self.leases.get(&task.from) {
@@ -141,7 +141,7 @@ impl Storage for RedisStorage {
         };
         let task = TaskRef { from, ..task };
         self.batch.tasks.insert(task.task_id.0, Some(TaskRow::from_task(task).to_bytes()));
-        self.memory.admit(id, task);
+        self.memory.admit(id, task, queue);
     }
 
     fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError> {

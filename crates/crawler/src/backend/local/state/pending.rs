@@ -22,7 +22,6 @@ impl<S: Storage> LocalState<S> {
         queued.extend(self.leases.drain().map(|(_, active)| active.task));
         queued.extend(self.prioritizing.drain().map(|(_, task)| task));
         queued.extend(self.reprioritizing.drain(..));
-        queued.append(&mut self.parked);
         queued.extend(self.storage.take_overflow(DRAINED_AT_A_TIME)?);
         let keeps_discovery = self.config.keep_discovery;
         while !queued.is_empty() {
@@ -33,6 +32,12 @@ impl<S: Storage> LocalState<S> {
             }
             queued.extend(self.storage.take_overflow(DRAINED_AT_A_TIME)?);
         }
+        while let Some(task) = self.storage.unpark(&mut self.requisites.urls)? {
+            if let Some(record) = unreached(&self.storage, &task, keeps_discovery)? {
+                each(record);
+            }
+        }
+        self.requisites.len = 0;
         self.waiting.drain(&mut self.storage, |storage, task| {
             if let Some(record) = unreached(storage, &task, keeps_discovery)? {
                 each(record);

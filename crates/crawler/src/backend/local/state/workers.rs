@@ -133,7 +133,11 @@ impl<S: Storage> LocalState<S> {
         if self.leases.contains_key(&task.task_id) {
             return;
         }
-        task.queue = task.queue.min((self.config.priority_queues.count() - 1) as u8);
+        task.queue = match Self::is_requisite(&task.url) {
+            true => self.requisite_queue(),
+            false => task.queue.min(self.requisite_queue() - 1),
+        };
+        self.budgets.admitted(&task.url);
         self.waiting.restore_lease(&task, worker);
         if let Some(reservation) = &reservation {
             self.budgets.add(&task.url, reservation);

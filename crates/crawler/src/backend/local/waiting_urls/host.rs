@@ -60,13 +60,13 @@ impl<Q: Default> Host<Q> {
         !self.queues.is_empty() || !self.returned.is_empty()
     }
 
-    /// The queues of its URLs. Of those that were leased before, only the first one counts.
+    /// The queues of its URLs.
     pub(super) fn queues_with_urls(&self) -> QueueSet {
         let mut queues = QueueSet::default();
-        self.queues.iter().map(|host_queue| host_queue.queue).for_each(|queue| queues.insert(queue));
-        if let Some(task) = self.returned.front() {
-            queues.insert(task.queue);
-        }
+        let returned = self.returned.iter().map(|task| task.queue);
+        returned
+            .chain(self.queues.iter().map(|host_queue| host_queue.queue))
+            .for_each(|queue| queues.insert(queue));
         queues
     }
 
@@ -108,7 +108,8 @@ impl<Q: Default> Host<Q> {
         queue: u8,
         storage: &mut impl Storage<Parked = Q>,
     ) -> Result<Option<QueuedTask>, BackendError> {
-        if let Some(task) = self.returned.pop_front_if(|task| task.queue == queue) {
+        let returned = self.returned.iter().position(|task| task.queue == queue);
+        if let Some(task) = returned.and_then(|index| self.returned.remove(index)) {
             return Ok(Some(task));
         }
         let Some(index) = self.queues.iter().position(|host_queue| host_queue.queue == queue) else {

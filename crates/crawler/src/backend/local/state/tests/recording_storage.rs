@@ -98,7 +98,7 @@ impl Storage for RecordingStorage {
 
     in_memory! {
         fn mark_seen(&mut self, id: u64, depth: Depth) -> Result<SeenStatus, BackendError>;
-        fn admit(&mut self, id: u64, task: TaskRef);
+        fn admit(&mut self, id: u64, task: TaskRef, queue: Option<&mut Self::Parked>);
         fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError>;
         fn park(&mut self, queue: &mut Self::Parked, task: QueuedTask);
         fn unpark(&mut self, queue: &mut Self::Parked) -> Result<Option<QueuedTask>, BackendError>;
