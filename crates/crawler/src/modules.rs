@@ -132,14 +132,31 @@ impl<F: Fn(&Page) + Send + Sync> Module for F {
 
 #[cfg(test)]
 pub(crate) mod example {
-    //! Pages for the tests of modules.
+    //! Pages and URLs for the tests of modules.
 
     use std::time::{Duration, UNIX_EPOCH};
 
     use hyper::header::{HeaderName, HeaderValue};
 
     use crate::media::Media;
+    use crate::outcome::Outcome;
     use crate::page::Page;
+    use crate::url_record::{RequestRecord, UrlRecord};
+
+    /// The record of a URL that was requested.
+    pub(crate) fn url_record(task_url: &str, outcome: Outcome, status: u16) -> UrlRecord<'static> {
+        UrlRecord {
+            task_url: task_url.into(),
+            outcome,
+            depth: 1,
+            discovery: None,
+            retries: 0,
+            queued: None,
+            request: RequestRecord { status: Some(status), ..RequestRecord::default() },
+            done: None,
+            page: None,
+        }
+    }
 
     /// An HTML page of 2026-11-05T06:07:08.009Z with these links.
     pub(crate) fn page(url: &str, body: &[u8], links: &[&str]) -> Page {

@@ -8,8 +8,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crawler::internal::modules::check::StatusCodes;
 use serde::{Deserialize, Serialize};
 
-use super::crawl::{CrawlJob, CrawlOptions, ScopeKind, absolute};
+use super::crawl::{CrawlJob, CrawlOptions, ScopeKind, absolute, output_path};
 use super::distributed::MODULE_HELP;
+use crate::commands::crawl::summary_file::is_stdout;
 use crate::values;
 
 /// The heading of the options that only `check` has.
@@ -138,6 +139,13 @@ impl CheckArgs {
                 module += &option;
             }
         }
+        if output_path(&module).is_some_and(|path| path != report.file) {
+            return Err(format!(
+                "cannot use '{}' for the report: its name has an option of the report after a comma, or is not UTF-8; use \
+                 --output with another name",
+                report.file.display()
+            ));
+        }
         options.module.retain(|module| module != "noop");
         options.module.push(module);
         options.check = Some(report);
@@ -146,9 +154,14 @@ impl CheckArgs {
 }
 
 impl CheckReport {
+    /// Whether one of these modules writes the report.
+    pub fn is_written_by(&self, modules: &[String]) -> bool {
+        modules.iter().any(|module| output_path(module).as_ref() == Some(&self.file))
+    }
+
     /// The report of a check: in the file of `--output`, or beside the state, or in a temporary directory.
     fn new(output: Option<&Path>, state: Option<&Path>) -> Result<CheckReport, String> {
-        if let Some(output) = output {
+        if let Some(output) = output.filter(|output| !is_stdout(output)) {
             let file = absolute("--output", output)?;
             return Ok(CheckReport { file, is_printed: false, is_temporary: false });
         }

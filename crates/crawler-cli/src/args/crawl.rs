@@ -285,6 +285,9 @@ impl CrawlOptions {
         if !options.sources.seed_files.is_empty() {
             options.fetch.login.check_for_seed_lists()?;
         }
+        // Other modules may be given when a check is resumed.
+        let modules = &options.module;
+        options.check = options.check.filter(|check| check.is_written_by(modules));
         options.check_outputs()?;
         let seeds = options.seeds()?;
         let config = options.fetch.config(&seeds, options.concurrency, options.per_host)?;
@@ -491,20 +494,18 @@ impl CrawlOptions {
         Ok(self)
     }
 
-    /// Checks that no two outputs use the same file.
+    /// Checks that no two outputs use the same file, or standard output.
     fn check_outputs(&self) -> Result<(), String> {
-        let printed: Vec<&String> = self.module.iter().filter(|module| writes_to_stdout(module)).collect();
-        if let [first, second, ..] = printed[..] {
+        let summary = self.summary.iter().filter(|summary| is_stdout(summary));
+        let printed = summary.map(|summary| format!("--summary {}", summary.display()));
+        let report = self.check.iter().filter(|check| check.is_printed);
+        let printed = printed.chain(report.map(|_| "the report (without --output)".to_owned()));
+        let modules = self.module.iter().filter(|module| writes_to_stdout(module));
+        let printed: Vec<String> =
+            printed.chain(modules.map(|module| format!("--module {module}"))).collect();
+        if let [first, second, ..] = &printed[..] {
             return Err(format!(
-                "--module {first} and --module {second} both write to standard output; give one of them a file"
-            ));
-        }
-        if let (Some(summary), [module, ..]) = (&self.summary, &printed[..])
-            && is_stdout(summary)
-        {
-            return Err(format!(
-                "--summary {} and --module {module} both write to standard output; give one of them a file",
-                summary.display()
+                "{first} and {second} both write to standard output; give one of them a file"
             ));
         }
         if let Some(summary) = &self.summary

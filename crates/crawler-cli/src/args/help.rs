@@ -105,9 +105,9 @@ Modules:
                 or .html; options ,fragments ,redirects ,accept=CODES ,format=F
   words[=N]     print the N (20) most frequent words in the summary
   exec=COMMAND  send each page as a JSON line to the standard input of COMMAND
-A FILE of '-' is standard output, except for parquet and graphml. A program of
-exec that exits with status 0 is started again for the next page; another status
-is a failure.
+A FILE of '-' is standard output, except for parquet, graphml and check. A
+program of exec that exits with status 0 is started again for the next page;
+another status is a failure.
 
 TIME is a number followed by ms, s, m or h; without a unit, seconds.
 SIZE is a number followed by KB, MB, GB or TB (or KiB, MiB, GiB); without a
@@ -355,9 +355,10 @@ pages.3.jsonl and its index pages.3.jsonl.index, or the directory pages.3. The
 merged output contains each page once, as if one process had written it. Part
 files can come from several machines, and from a crawl that is still running.
 
-Parquet tables and GraphML files are made from records: pages.3.parquet.records
-of worker 3, or pages.parquet.records of a crawl in one process that could not
-make pages.parquet, because it was killed or the disk was full.
+Parquet tables, GraphML files, mirrors and reports of link checks are made from
+records: pages.3.parquet.records of worker 3, or pages.parquet.records of a
+crawl in one process that could not make pages.parquet, because it was killed or
+the disk was full.
 
 Exit status:
   0    the output was written

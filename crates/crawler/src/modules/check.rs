@@ -84,7 +84,7 @@ impl Format {
 }
 
 /// What a link check reports, and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckOptions {
     /// The form of the report. `None` if the name of its file decides.
     pub format: Option<Format>,
@@ -102,9 +102,14 @@ impl CheckOptions {
         let is_option = |name: &str| ["accept", "format", "fragments", "redirects"].contains(&name);
         let Spec { path, options } = Spec::split(arguments, is_option);
         let by_name = Format::of_file(path.as_ref());
-        let mut check =
-            CheckOptions { format: None, accept: StatusCodes::default(), fragments: false, redirects: false };
-        for (name, value) in options {
+        if ["", "-"].contains(&path) {
+            return Err("it needs a file".into());
+        }
+        let mut check = CheckOptions::default();
+        for (index, &(name, value)) in options.iter().enumerate() {
+            if options[..index].iter().any(|(other, _)| *other == name) {
+                return Err(format!("'{name}' is given twice"));
+            }
             match (name, value) {
                 ("fragments", None) => check.fragments = true,
                 ("redirects", None) => check.redirects = true,
@@ -125,12 +130,31 @@ impl CheckOptions {
             }
         }
     }
+
+    /// Those that change the report and not what is recorded, as they follow the path on the command line.
+    fn of_report(&self) -> String {
+        let mut options = String::new();
+        if let Some((name, _)) = Format::NAMES.iter().find(|(_, format)| Some(*format) == self.format) {
+            options += &format!(",format={name}");
+        }
+        if self.accept != StatusCodes::default() {
+            options += &format!(",accept={}", self.accept);
+        }
+        if self.redirects {
+            options += ",redirects";
+        }
+        options
+    }
 }
 
 /// The output that checks links.
 #[derive(Debug)]
 pub struct Check {
     options: CheckOptions,
+    /// The options that are recorded, because a resumed check may have others.
+    recorded: String,
+    /// Whether the report has the recorded options instead.
+    uses_recorded: bool,
     /// What the report says.
     counts: Mutex<Option<Counts>>,
 }
@@ -138,7 +162,8 @@ pub struct Check {
 impl Check {
     /// A check with these options.
     pub fn new(options: CheckOptions) -> Check {
-        Check { options, counts: Mutex::default() }
+        let recorded = options.of_report();
+        Check { options, recorded, uses_recorded: false, counts: Mutex::default() }
     }
 
     /// The output of the arguments `PATH[,OPTION…]`.
@@ -155,7 +180,7 @@ impl Output for Check {
     }
 
     fn format(&self) -> String {
-        // The other options change the report and not the records, so that a resumed check may have others.
+        // The other options are recorded.
         if self.options.fragments { "check,fragments".into() } else { "check".into() }
     }
 
@@ -191,6 +216,10 @@ impl Output for Check {
         true
     }
 
+    fn use_recorded_options(&mut self) {
+        self.uses_recorded = true;
+    }
+
     fn broken_links(&self) -> Option<u64> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).map(|counts| counts.broken)
     }
@@ -205,8 +234,12 @@ impl Output for Check {
 
 impl Finisher for Check {
     fn finish(&self, records: &Records, target: &Path) -> Result<(), StorageError> {
-        let report = findings::analyse(records, &self.options)?;
-        let format = self.options.format.or(Format::of_file(target)).unwrap_or(Format::Text);
+        let options = match self.uses_recorded {
+            true => &self.recorded_options(records)?,
+            false => &self.options,
+        };
+        let report = findings::analyse(records, options, urls::MAX_KEPT)?;
+        let format = options.format.or(Format::of_file(target)).unwrap_or(Format::Text);
         let mut file = NewFile::create(target)?;
         write(&report, format, &mut file).map_err(|error| file.error(error))?;
         file.finish()?;
@@ -216,6 +249,21 @@ impl Finisher for Check {
 }
 
 impl Check {
+    /// The options that the last process of the crawl had.
+    fn recorded_options(&self, records: &Records) -> Result<CheckOptions, StorageError> {
+        let mut recorded = String::new();
+        Record::for_each(records, |record| {
+            if let Record::Url(UrlEntry { options, .. }) = record
+                && options != recorded
+            {
+                recorded = options.into_owned();
+            }
+        })?;
+        let arguments = format!("report{recorded}");
+        let (_, options) = CheckOptions::parse(&arguments).map_err(|_| records.damaged())?;
+        Ok(CheckOptions { fragments: self.options.fragments, ..options })
+    }
+
     fn page_record<'p>(&self, page: &'p Page) -> Record<'p> {
         let mut rejected = page.not_requested.links.iter().peekable();
         let mut details = page.link_details.iter();
@@ -254,12 +302,12 @@ impl Check {
     }
 
     /// What is recorded of the outcome of a URL.
-    fn url_entry<'r>(&self, record: &'r UrlRecord) -> UrlEntry<'r> {
+    fn url_entry<'r>(&'r self, record: &'r UrlRecord) -> UrlEntry<'r> {
         let status = match record.outcome {
             Outcome::HttpStatus { code, .. } => Some(code),
             _ => record.request.status,
         };
-        let verdict = self.options.accept.apply(Verdict::of(&record.outcome), status);
+        let verdict = Verdict::of(&record.outcome);
         UrlEntry {
             url: record.url().into(),
             verdict,
@@ -271,6 +319,7 @@ impl Check {
             },
             to: record.redirect_target().map(Cow::Borrowed),
             found_on: record.found_on().map(Cow::Borrowed),
+            options: self.recorded.as_str().into(),
         }
     }
 }

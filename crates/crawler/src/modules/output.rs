@@ -77,6 +77,10 @@ pub trait Output: Send + Sync {
         None
     }
 
+    /// Called if it is made from a records file alone: the options that only change how it is made are those in the records.
+    #[doc(hidden)]
+    fn use_recorded_options(&mut self) {}
+
     /// A text for the end of the crawl, when it is made.
     #[doc(hidden)]
     fn summary(&self) -> Option<String> {

@@ -95,30 +95,15 @@ pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
         None => (spec, None),
     };
     let arguments = arguments.filter(|arguments| !arguments.is_empty());
+    if let Some(module) = arguments.and_then(|arguments| with_options(name, arguments)) {
+        return module.map_err(|cause| format!("cannot use module '{name}': {cause}"));
+    }
     let module = match (name, arguments) {
-        ("jsonl" | "csv" | "parquet", Some(arguments)) if (name, arguments) != ("parquet", "-") => {
-            return page_table(name, arguments)
-                .map_err(|cause| format!("cannot use module '{name}': {cause}"));
-        }
-        ("extract", Some(arguments)) => {
-            let Spec { path, options } = Spec::split(arguments, Extract::is_name);
-            let extract =
-                Extract::new(&options).map_err(|cause| format!("cannot use module '{name}': {cause}"))?;
-            Ok(file_or_stdout(extract, path))
-        }
-        ("edges", Some(arguments)) => {
-            return Edges::parse(arguments)
-                .map(|(edges, path)| file_or_stdout(edges, path))
-                .map_err(|cause| format!("cannot use module '{name}': {cause}"));
-        }
         ("graphml", Some(path)) if path != "-" => {
             let (output, target) = (Box::<GraphMl>::default(), Target::File(path.into()));
             Ok(RegisteredModule::Output(OutputSpec { output, target }))
         }
         ("parquet" | "graphml", _) => Err("it needs a file"),
-        ("check", Some(arguments)) if arguments != "-" => {
-            return Check::parse(arguments).map_err(|cause| format!("cannot use module '{name}': {cause}"));
-        }
         ("noop", None) => Ok(RegisteredModule::Module(Box::new(Noop))),
         ("noop", Some(_)) => Err("it takes no arguments"),
         ("pages", Some(path)) if path != "-" => Ok(directory(Pages, path)),
@@ -144,6 +129,21 @@ pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
     module.map_err(|cause| format!("cannot use module '{name}': {cause}; modules are {}", list()))
 }
 
+/// A module that takes options after its path. `None` if it is another one, or has no file.
+fn with_options(name: &str, arguments: &str) -> Option<Result<RegisteredModule, String>> {
+    Some(match name {
+        "parquet" | "check" if arguments == "-" => return None,
+        "jsonl" | "csv" | "parquet" => page_table(name, arguments),
+        "extract" => {
+            let Spec { path, options } = Spec::split(arguments, Extract::is_name);
+            Extract::new(&options).map(|extract| file_or_stdout(extract, path))
+        }
+        "edges" => Edges::parse(arguments).map(|(edges, path)| file_or_stdout(edges, path)),
+        "check" => Check::parse(arguments),
+        _ => return None,
+    })
+}
+
 /// The output of this [format](Output::format) with this target.
 pub(crate) fn output_of_format(format: &str, target: &Path) -> Option<OutputSpec> {
     let (name, options) =
@@ -154,7 +154,8 @@ pub(crate) fn output_of_format(format: &str, target: &Path) -> Option<OutputSpec
         None => format!("{name}=target"),
     };
     match parse(&spec) {
-        Ok(RegisteredModule::Output(spec)) => {
+        Ok(RegisteredModule::Output(mut spec)) => {
+            spec.output.use_recorded_options();
             let target = match spec.target {
                 Target::File(_) => Target::File(target.to_owned()),
                 Target::Directory(_) => Target::Directory(target.to_owned()),
@@ -269,6 +270,7 @@ mod tests {
             ("edges", "cannot use module 'edges': it needs a file, or '-' for standard output"),
             ("parquet=-", "cannot use module 'parquet': it needs a file"),
             ("graphml", "cannot use module 'graphml': it needs a file"),
+            ("check=-", "cannot use module 'check': it needs a file"),
             ("words=0", "cannot use module 'words': it takes a number of words from 1 to 1000"),
             ("words=many", "cannot use module 'words': it takes a number of words from 1 to 1000"),
             ("exec=", "cannot use module 'exec': it needs a command"),
@@ -285,6 +287,7 @@ mod tests {
             error.starts_with("cannot use module 'extract': field 'title': 'h1[' is not a CSS selector: "),
             "{error}"
         );
+        assert_eq!(parse("check=-,format=json").unwrap_err(), "cannot use module 'check': it needs a file");
         let error = parse("jsonl=x,fields=url,fields=title").unwrap_err();
         assert_eq!(error, "cannot use module 'jsonl': fields are given twice");
     }

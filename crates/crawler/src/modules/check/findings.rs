@@ -1,14 +1,15 @@
 //! Makes the report of a link check from its records, in a few passes over their file.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
 use std::hash::BuildHasher;
 
 use super::CheckOptions;
 use super::anchors::{MissingAnchors, identifier};
 use super::records::{LinkEntry, PageRecord, Record};
 use super::report::{Counts, Finding, Origin, Reference, Report};
-use super::urls::{MAX_KEPT, Resolved, UrlState, Urls};
-use super::verdict::Verdict;
+use super::urls::{Resolved, UrlState, Urls};
+use super::verdict::{List, Verdict};
 use crate::error::StorageError;
 use crate::format::counted;
 use crate::modules::output::finish::Records;
@@ -22,9 +23,13 @@ const MAX_REFERENCE_BYTES: usize = 64 << 20;
 /// Why a link is not requested that is not a URL.
 pub(super) const MALFORMED: &str = "not a URL";
 
-/// Reads the records of a check.
-pub(super) fn analyse(records: &Records, options: &CheckOptions) -> Result<Report, StorageError> {
-    let mut urls = Urls { accepted: options.accept.clone(), ..Urls::default() };
+/// Reads the records of a check. At most this many URLs of each list are kept.
+pub(super) fn analyse(
+    records: &Records,
+    options: &CheckOptions,
+    max_kept: usize,
+) -> Result<Report, StorageError> {
+    let mut urls = Urls::new(options.accept.clone(), max_kept);
     let mut truncated = 0_u64;
     Record::for_each(records, |record| match record {
         Record::Url(url) => urls.add(&url),
@@ -50,12 +55,14 @@ struct Findings<'u> {
     missing: &'u MissingAnchors,
     options: &'u CheckOptions,
     findings: HashMap<u64, OpenFinding>,
-    /// The hashes of findings that are not kept, by whether they are broken.
+    /// How many findings are in each list.
+    listed: [usize; 3],
+    /// The keys of findings that are counted and not listed.
     unlisted: HashMap<u64, Verdict>,
     reference_bytes: usize,
     page_number: u64,
-    /// URLs that are linked to and have no outcome.
-    without_outcome: HashSet<u64>,
+    /// URLs that the check did not reach.
+    not_reached: HashSet<u64>,
 }
 
 /// A finding, and the last page that was found to link to it.
@@ -71,10 +78,11 @@ impl<'u> Findings<'u> {
             missing,
             options,
             findings: HashMap::new(),
+            listed: [0; 3],
             unlisted: HashMap::new(),
             reference_bytes: 0,
             page_number: 0,
-            without_outcome: HashSet::new(),
+            not_reached: HashSet::new(),
         }
     }
 
@@ -101,24 +109,28 @@ impl<'u> Findings<'u> {
             references: Vec::new(),
             origin: None,
         };
-        let Resolved { hash: last, state, target, is_permanent } = self.urls.resolve(hash);
-        let target = target.map(str::to_owned);
+        let resolved = self.urls.resolve(hash);
+        let Resolved { state, verdict, is_redirected, .. } = resolved;
+        let target = resolved.target.map(str::to_owned);
+        if verdict == Verdict::NotReached && (is_redirected || link.rejected.is_empty()) {
+            self.not_reached.insert(resolved.hash);
+        }
         match state {
-            Some(UrlState::Kept(index)) => {
-                let kept = &self.urls.kept[index as usize];
-                let is_endless = kept.verdict == Verdict::Redirect;
-                let verdict = if is_endless { Verdict::BadRedirect } else { kept.verdict };
-                let reason = if is_endless { "too many redirects".into() } else { kept.reason.clone() };
-                Some((hash, Finding { status: kept.status, target, ..finding(verdict, reason) }))
-            }
-            None if !link.rejected.is_empty() && target.is_none() => {
+            None if !link.rejected.is_empty() && !is_redirected => {
                 let verdict =
                     if link.rejected == MALFORMED { Verdict::Malformed } else { Verdict::NotChecked };
                 Some((hash, finding(verdict, link.rejected.to_string())))
             }
-            None => {
-                self.without_outcome.insert(last);
-                Some((hash, Finding { target, ..finding(Verdict::NotReached, "no result".into()) }))
+            None => Some((hash, Finding { target, ..finding(Verdict::NotReached, "no result".into()) })),
+            Some(UrlState::Kept(index)) => {
+                let kept = &self.urls.kept[index as usize];
+                let reason =
+                    if resolved.is_endless { "too many redirects".into() } else { kept.reason.clone() };
+                Some((hash, Finding { status: kept.status, target, ..finding(verdict, reason) }))
+            }
+            Some(UrlState::Dropped { .. } | UrlState::DroppedRedirect(_)) => {
+                let reason = format!("{}; there are too many to keep more about it", verdict.name());
+                Some((hash, Finding { target, ..finding(verdict, reason) }))
             }
             Some(UrlState::Page) if self.missing.contain(self.urls, link) => {
                 let key = self.urls.hasher.hash_one((hash, &*link.fragment));
@@ -127,52 +139,62 @@ impl<'u> Findings<'u> {
                 let reason = format!("the page has no element with the identifier {id:?}");
                 Some((key, Finding { url, target, ..finding(Verdict::Anchor, reason) }))
             }
-            Some(_) if target.is_some() && is_permanent => {
+            Some(_) if is_redirected && resolved.is_permanent => {
                 Some((hash, Finding { target, ..finding(Verdict::Redirect, String::new()) }))
             }
             Some(_) => None,
         }
     }
 
-    fn add_reference(&mut self, key: u64, finding: Finding, page: &PageRecord, link: &LinkEntry) {
-        let is_listed = finding.verdict != Verdict::Redirect || self.options.redirects;
-        let is_full = self.findings.len() >= MAX_KEPT;
-        if !is_listed || is_full && !self.findings.contains_key(&key) {
-            self.unlisted.insert(key, finding.verdict);
-            return;
+    /// The finding with a key, if it is listed. Otherwise it is counted.
+    fn open(&mut self, key: u64, finding: Finding) -> Option<&mut OpenFinding> {
+        let list = finding.verdict.list();
+        let is_hidden = list == List::Redirected && !self.options.redirects;
+        match self.findings.entry(key) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(_) if is_hidden || self.listed[list as usize] >= self.urls.max_kept => {
+                self.unlisted.insert(key, finding.verdict);
+                None
+            }
+            Entry::Vacant(new) => {
+                self.listed[list as usize] += 1;
+                Some(new.insert(OpenFinding { finding, last_page: 0 }))
+            }
         }
-        let OpenFinding { finding, last_page } =
-            self.findings.entry(key).or_insert(OpenFinding { finding, last_page: 0 });
+    }
+
+    fn add_reference(&mut self, key: u64, finding: Finding, page: &PageRecord, link: &LinkEntry) {
+        let (page_number, mut reference_bytes) = (self.page_number, self.reference_bytes);
+        let Some(OpenFinding { finding, last_page }) = self.open(key, finding) else { return };
         finding.links += 1;
-        finding.pages += u64::from(*last_page != self.page_number);
-        *last_page = self.page_number;
-        let bytes = page.url.len() + link.element.len() + link.text.len();
-        let has_room =
-            finding.references.len() < MAX_REFERENCES && self.reference_bytes < MAX_REFERENCE_BYTES;
+        finding.pages += u64::from(*last_page != page_number);
+        *last_page = page_number;
+        let has_room = finding.references.len() < MAX_REFERENCES && reference_bytes < MAX_REFERENCE_BYTES;
         if finding.references.is_empty() || has_room {
-            self.reference_bytes += bytes;
+            reference_bytes += page.url.len() + link.element.len() + link.text.len();
             finding.references.push(Reference {
                 page: page.url.to_string(),
                 element: link.element.to_string(),
                 text: link.text.to_string(),
             });
         }
+        self.reference_bytes = reference_bytes;
     }
 
-    /// Adds what no page links to: start URLs, and those that a sitemap lists.
+    /// Adds what no page links to: start URLs, and those that a sitemap lists. What redirects to a URL that is not fine is
+    /// named, and not the URL; in a loop, the URL that the crawl started with.
     fn add_unlinked(&mut self) {
-        let targets: HashSet<u64> =
-            self.urls.kept.iter().filter_map(|url| url.to.as_ref()).map(|to| to.1).collect();
-        for (index, kept) in self.urls.kept.iter().enumerate() {
-            let hash = self.urls.hash(&kept.url);
-            let is_current = self.urls.states.get(&hash) == Some(&UrlState::Kept(index as u32));
-            let is_known = self.findings.contains_key(&hash) || targets.contains(&hash);
-            let resolved = self.urls.resolve(hash);
-            let verdict = match resolved.state {
-                Some(UrlState::Kept(last)) => self.urls.kept[last as usize].verdict,
-                _ => Verdict::Fine,
-            };
-            if !is_current || is_known || verdict == Verdict::Fine {
+        let (urls, targets) = (self.urls, self.urls.redirect_targets());
+        let is_start = |found_on: Option<&str>| match found_on {
+            Some(url) => urls.sitemaps.contains(&urls.hash(url)),
+            None => true,
+        };
+        for (index, kept) in urls.kept.iter().enumerate() {
+            let hash = urls.hash(&kept.url);
+            let is_current = urls.states.get(&hash) == Some(&UrlState::Kept(index as u32));
+            let Resolved { verdict, is_endless, .. } = urls.resolve(hash);
+            let is_named = targets.contains(&hash) && !(is_endless && is_start(kept.found_on.as_deref()));
+            if !is_current || is_named || verdict == Verdict::Fine || self.is_known(hash) {
                 continue;
             }
             let link = LinkEntry { url: kept.url.as_str().into(), ..LinkEntry::default() };
@@ -181,34 +203,54 @@ impl<'u> Findings<'u> {
                 Some(url) => Origin::FoundOn(url.clone()),
                 None => Origin::Seed,
             });
-            self.findings.insert(key, OpenFinding { finding, last_page: 0 });
+            self.open(key, finding);
         }
+        let is_dropped =
+            |state: &UrlState| matches!(state, UrlState::Dropped { .. } | UrlState::DroppedRedirect(_));
+        for (hash, _) in urls.states.iter().filter(|(_, state)| is_dropped(state)) {
+            let Resolved { hash: last, verdict, is_endless, .. } = urls.resolve(*hash);
+            let is_named = targets.contains(hash) && !is_endless;
+            if is_named || verdict == Verdict::Fine || self.is_known(*hash) {
+                continue;
+            }
+            if verdict == Verdict::NotReached {
+                self.not_reached.insert(last);
+            }
+            self.unlisted.insert(*hash, verdict);
+        }
+    }
+
+    fn is_known(&self, key: u64) -> bool {
+        self.findings.contains_key(&key) || self.unlisted.contains_key(&key)
     }
 
     fn into_report(mut self, truncated: u64) -> Report {
         self.add_unlinked();
         let mut report =
-            Report { seeds: self.urls.seeds.clone(), counts: self.urls.counts, ..Report::default() };
+            Report { seeds: self.urls.seeds.clone(), counts: self.urls.counts(), ..Report::default() };
         for verdict in self.unlisted.values() {
             *count_of(&mut report.counts, *verdict) += 1;
         }
-        let mut not_reached = self.without_outcome.len() as u64;
+        let unlisted_broken = report.counts.broken;
         for OpenFinding { mut finding, .. } in self.findings.into_values() {
             finding.references.sort_unstable();
             *count_of(&mut report.counts, finding.verdict) += 1;
-            not_reached += u64::from(finding.verdict == Verdict::NotReached && finding.reason != "no result");
-            let list = match finding.verdict {
-                Verdict::Redirect => &mut report.redirected,
-                verdict if verdict.is_broken() => &mut report.broken,
-                _ => &mut report.not_checked,
+            let list = match finding.verdict.list() {
+                List::Broken => &mut report.broken,
+                List::Redirected => &mut report.redirected,
+                List::NotChecked => &mut report.not_checked,
             };
             list.push(finding);
         }
         for list in [&mut report.broken, &mut report.redirected, &mut report.not_checked] {
             list.sort_unstable_by(|a, b| a.url.cmp(&b.url));
         }
-        if not_reached > 0 {
-            report.gaps.push(format!("{} not reached", counted(not_reached, "URL")));
+        if !self.not_reached.is_empty() {
+            let not_reached = counted(self.not_reached.len() as u64, "URL");
+            report.gaps.push(format!("{not_reached} not reached"));
+        }
+        if unlisted_broken > 0 {
+            report.gaps.push(format!("{} not listed", counted(unlisted_broken, "broken URL")));
         }
         let is_known =
             |source: &&u64| self.urls.states.contains_key(source) || self.urls.sitemaps.contains(source);
@@ -227,9 +269,9 @@ impl<'u> Findings<'u> {
 }
 
 fn count_of(counts: &mut Counts, verdict: Verdict) -> &mut u64 {
-    match verdict {
-        Verdict::Redirect => &mut counts.redirected,
-        verdict if verdict.is_broken() => &mut counts.broken,
-        _ => &mut counts.not_checked,
+    match verdict.list() {
+        List::Broken => &mut counts.broken,
+        List::Redirected => &mut counts.redirected,
+        List::NotChecked => &mut counts.not_checked,
     }
 }

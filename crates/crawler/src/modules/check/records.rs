@@ -78,6 +78,9 @@ pub(super) struct UrlEntry<'r> {
     /// Where the URL was found first.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub(super) found_on: Option<Cow<'r, str>>,
+    /// The [options of the report](super::CheckOptions::of_report).
+    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
+    pub(super) options: Cow<'r, str>,
 }
 
 impl Record<'_> {
@@ -121,6 +124,7 @@ mod tests {
                 reason: "HTTP 404".into(),
                 to: None,
                 found_on: Some("http://a/".into()),
+                options: ",redirects".into(),
             }),
         ];
         let (_directory, file) = records_file(&records);

@@ -83,6 +83,7 @@ impl Finding {
     pub(super) fn words(&self) -> String {
         match &self.target {
             Some(target) if self.verdict == Verdict::Redirect => format!("moved permanently to {target}"),
+            None if self.verdict == Verdict::Redirect => "moved permanently".into(),
             Some(target) => format!("redirects to {target}: {}", self.reason),
             None => self.reason.clone(),
         }

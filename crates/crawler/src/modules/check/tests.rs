@@ -42,6 +42,7 @@ fn url(url: &str, verdict: Verdict) -> UrlEntry<'_> {
         reason,
         to: None,
         found_on: Some("http://a/".into()),
+        options: "".into(),
     }
 }
 
@@ -60,9 +61,14 @@ pub(super) fn records_file(records: &[Record]) -> (tempfile::TempDir, Records) {
 }
 
 fn rendered(lines: &[Record], options: &CheckOptions) -> String {
+    rendered_with(lines, options, urls::MAX_KEPT)
+}
+
+fn rendered_with(lines: &[Record], options: &CheckOptions, max_kept: usize) -> String {
     let mut out = Vec::new();
     let (_directory, records) = records_file(lines);
-    write(&findings::analyse(&records, options).unwrap(), options.format.unwrap(), &mut out).unwrap();
+    write(&findings::analyse(&records, options, max_kept).unwrap(), options.format.unwrap(), &mut out)
+        .unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -191,6 +197,127 @@ fn what_a_page_request_showed_counts_more_than_a_probe() {
 }
 
 #[test]
+fn later_request_of_the_same_kind_counts() {
+    use Verdict::{Connection, Fine, Http, NotChecked, NotReached, Timeout};
+    for (verdicts, expected) in [
+        (&[Timeout, Fine][..], None),
+        (&[Timeout, Http], Some("http")),
+        (&[Timeout, Connection, Timeout, Fine], None),
+        (&[Fine, Http], Some("http")),
+        (&[Timeout, NotReached], Some("timeout")),
+        (&[NotChecked, Fine], None),
+    ] {
+        for (crawled, max_kept) in [(true, 100), (false, 100), (true, 0), (false, 0)] {
+            let mut lines = vec![page("http://a/", vec![link("http://a/x", "x")], &[])];
+            let entry =
+                |verdict: &Verdict| UrlEntry { crawled, found_on: None, ..url("http://a/x", *verdict) };
+            lines.extend(verdicts.iter().map(|verdict| Record::Url(entry(verdict))));
+            let report = rendered_with(&lines, &options(Format::Json), max_kept);
+            let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+            assert_eq!(report["counts"]["broken"], u64::from(expected.is_some()), "{verdicts:?} {max_kept}");
+            let found = found(&report, "broken");
+            if let (Some(expected), 1..) = (expected, max_kept) {
+                assert_eq!(found, [format!("http://a/x {expected}")], "{verdicts:?}");
+            }
+            assert!(report["seeds"].as_array().unwrap().len() <= 1, "{}", report["seeds"]);
+        }
+    }
+    // An accepted status, which is requested again.
+    let accepted = CheckOptions { accept: "503".parse().unwrap(), ..options(Format::Json) };
+    let lines = [
+        page("http://a/", vec![link("http://a/x", "x")], &[]),
+        Record::Url(UrlEntry { status: Some(503), ..url("http://a/x", Http) }),
+        Record::Url(url("http://a/x", Http)),
+    ];
+    assert_eq!(json(&lines, &accepted)["counts"]["broken"], 1);
+}
+
+#[test]
+fn broken_urls_are_counted_when_there_is_no_room_for_more() {
+    let names: Vec<String> = (0..30).map(|number| format!("http://a/{number:02}")).collect();
+    let mut lines = vec![page("http://a/", names[..20].iter().map(|url| link(url, "x")).collect(), &[])];
+    lines.push(Record::Url(UrlEntry { found_on: None, ..url("http://a/", Verdict::Fine) }));
+    // The last ten are in a sitemap, and no page links to them. Each list has ten of all three kinds.
+    for (number, name) in names.iter().enumerate() {
+        lines.push(Record::Url(match number % 3 {
+            0 => url(name, Verdict::NotChecked),
+            1 => redirect(name, "http://b/gone", 301),
+            _ => url(name, Verdict::Http),
+        }));
+    }
+    lines.push(Record::Url(url("http://b/gone", Verdict::Dns)));
+    let report_with = |max_kept| -> serde_json::Value {
+        serde_json::from_str(&rendered_with(&lines, &options(Format::Json), max_kept)).unwrap()
+    };
+    let complete = report_with(100);
+    assert_eq!((&complete["counts"]["broken"], &complete["counts"]["not_checked"]), (&20.into(), &10.into()));
+    assert_eq!(complete["gaps"], serde_json::json!([]));
+    for max_kept in [0, 1, 5, 12] {
+        let report = report_with(max_kept);
+        assert_eq!(report["counts"], complete["counts"], "{max_kept}");
+        let listed = report["broken"].as_array().unwrap().len();
+        assert!(listed <= max_kept && (max_kept == 0 || listed > 0), "{listed} of {max_kept}");
+        assert_eq!(report["gaps"], serde_json::json!([format!("{} broken URLs not listed", 20 - listed)]));
+    }
+    // What was not checked takes no room from what is broken.
+    let report = report_with(20);
+    assert_eq!(report["broken"], complete["broken"]);
+}
+
+#[test]
+fn redirect_loop_that_no_page_links_to_is_reported() {
+    let (seed, map) = (None, Some("http://a/map.xml".into()));
+    for (found_on, max_kept) in [(&seed, 100), (&map, 100), (&seed, 0)] {
+        let lines = [
+            Record::Url(url("http://a/map.xml", Verdict::Sitemap)),
+            Record::Url(UrlEntry { found_on: found_on.clone(), ..redirect("http://a/1", "http://a/2", 302) }),
+            Record::Url(UrlEntry {
+                found_on: Some("http://a/1".into()),
+                ..redirect("http://a/2", "http://a/1", 302)
+            }),
+        ];
+        let report = rendered_with(&lines, &options(Format::Json), max_kept);
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        if max_kept == 0 {
+            assert!(report["counts"]["broken"].as_u64() > Some(0), "{report}");
+            continue;
+        }
+        assert_eq!(found(&report, "broken"), ["http://a/1 bad-redirect"]);
+        assert_eq!(report["broken"][0]["reason"], "too many redirects");
+    }
+}
+
+#[test]
+fn recorded_options_make_the_report_unless_others_are_given() {
+    let record = |arguments: &str, outcome: Outcome| {
+        let check = Check::new(CheckOptions::parse(arguments).unwrap().1);
+        check.render_url(&crate::modules::example::url_record("http://a/x", outcome, 403))
+    };
+    let forbidden = || Outcome::HttpStatus { code: 403, retry_after: None };
+    let directory = tempfile::tempdir().unwrap();
+    let (path, target) = (directory.path().join("r.log.records"), directory.path().join("r.log"));
+    let finish = |mut check: Check, is_given: bool| {
+        if !is_given {
+            check.use_recorded_options();
+        }
+        check.finish(&Records::open(&path).unwrap().unwrap(), &target).unwrap();
+        (check.broken_links().unwrap(), fs::read_to_string(&target).unwrap())
+    };
+    let mut bytes = b"crawler-records-1 check\n".to_vec();
+    bytes.extend(record("r.txt", forbidden()));
+    bytes.extend(record("r.log,format=junit,accept=403,500-599,redirects", forbidden()));
+    fs::write(&path, &bytes).unwrap();
+    let (broken, text) = finish(Check::new(CheckOptions::default()), false);
+    assert!(broken == 0 && text.starts_with("<?xml "), "{text}");
+    // The status is no longer accepted.
+    let (broken, text) = finish(Check::new(CheckOptions::default()), true);
+    assert!(broken == 1 && text.contains("HTTP 403 Forbidden"), "{text}");
+    bytes.extend(record("r.txt", forbidden()));
+    fs::write(&path, &bytes).unwrap();
+    assert_eq!(finish(Check::new(CheckOptions::default()), false).0, 1);
+}
+
+#[test]
 fn report_says_what_was_not_checked_and_why() {
     let rejected = LinkEntry { rejected: "excluded".into(), ..link("http://a/no", "x") };
     let truncated = PageRecord { url: "http://a/long".into(), truncated: true, links: vec![], ids: None };
@@ -230,6 +357,8 @@ fn report_says_what_was_not_checked_and_why() {
             "1 page was too large, or had too many links, to be read to the end"
         ])
     );
+    // The page and the truncated one.
+    assert_eq!(report["counts"]["urls"], 2);
     let text = rendered(&lines, &options(Format::Text));
     assert!(text.contains("\nNot complete: 2 URLs not reached; 1 page was"), "{text}");
     assert!(text.contains("  http://a/bots\n    robots.txt disallows it; linked from 1 page\n"), "{text}");
@@ -327,6 +456,9 @@ fn format_is_that_of_the_extension_or_the_option() {
         ("r.txt,accept=x", "must be HTTP statuses"),
         ("r.txt,accept", "accept needs a value"),
         ("r.txt,fragments=1", "fragments takes no value"),
+        ("r.txt,redirects,fragments,redirects", "'redirects' is given twice"),
+        ("-,format=json", "it needs a file"),
+        (",format=json", "it needs a file"),
     ] {
         assert!(parse(bad).unwrap_err().starts_with(error), "{bad}");
     }

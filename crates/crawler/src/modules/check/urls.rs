@@ -1,6 +1,6 @@
 //! What the records of a link check say about each URL.
 //!
-//! About 20 bytes are kept for each URL, and more for those that are not fine, up to [`MAX_KEPT`].
+//! About 20 bytes are kept for each URL, and more for those that are not fine, up to [`MAX_KEPT`] in each list of the report.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -12,7 +12,7 @@ use super::report::Counts;
 use super::verdict::Verdict;
 use crate::config::MAX_REDIRECTS;
 
-/// How many URLs that are not fine, or redirect, are kept. Those beyond are counted.
+/// How many URLs of each [list](super::verdict::List) are kept with their details. Those beyond are counted.
 pub(super) const MAX_KEPT: usize = 100_000;
 
 /// How many start URLs the report names.
@@ -27,10 +27,12 @@ pub(super) enum UrlState {
     Crawled,
     /// A page whose identifiers are known.
     Page,
-    /// Not fine, and not kept.
-    Dropped,
     /// Not fine, or a redirect: the index of what is kept about it.
     Kept(u32),
+    /// Not fine, and nothing more is kept.
+    Dropped { verdict: Verdict, crawled: bool },
+    /// A redirect of which only the target's hash is kept: its index.
+    DroppedRedirect(u32),
 }
 
 /// A URL that is not fine, or redirects.
@@ -45,44 +47,82 @@ pub(super) struct KeptUrl {
     pub(super) found_on: Option<String>,
 }
 
+/// A redirect that is not kept.
+struct DroppedRedirect {
+    to: u64,
+    is_permanent: bool,
+    crawled: bool,
+}
+
 /// Where the redirects of a URL lead.
 pub(super) struct Resolved<'u> {
     /// The last URL whose state is known.
     pub(super) hash: u64,
     pub(super) state: Option<UrlState>,
-    /// The last target.
+    /// What is wrong with the last URL.
+    pub(super) verdict: Verdict,
+    /// The last target, unless it is not kept.
     pub(super) target: Option<&'u str>,
+    pub(super) is_redirected: bool,
     /// Whether all redirects on the way are permanent.
     pub(super) is_permanent: bool,
+    /// Whether the last URL redirects, too.
+    pub(super) is_endless: bool,
 }
 
 /// The URLs of a check.
-#[derive(Default)]
 pub(super) struct Urls {
     pub(super) hasher: RandomState,
-    pub(super) accepted: StatusCodes,
+    accepted: StatusCodes,
+    pub(super) max_kept: usize,
     pub(super) states: HashMap<u64, UrlState>,
+    /// In no order if some were replaced: only those that a state refers to count.
     pub(super) kept: Vec<KeptUrl>,
+    /// The places in `kept` that no state refers to any more.
+    unused: Vec<u32>,
+    /// How many are kept of each list.
+    kept_counts: [usize; 3],
+    dropped_redirects: Vec<DroppedRedirect>,
     pub(super) seeds: Vec<String>,
     pub(super) sitemaps: HashSet<u64>,
     /// Where URLs were found first.
     pub(super) sources: HashSet<u64>,
-    pub(super) counts: Counts,
+    counts: Counts,
 }
 
 impl Urls {
+    /// No URLs yet. These statuses are fine, and at most this many URLs of each list are kept.
+    pub(super) fn new(accepted: StatusCodes, max_kept: usize) -> Urls {
+        Urls {
+            hasher: RandomState::new(),
+            accepted,
+            max_kept,
+            states: HashMap::new(),
+            kept: Vec::new(),
+            unused: Vec::new(),
+            kept_counts: [0; 3],
+            dropped_redirects: Vec::new(),
+            seeds: Vec::new(),
+            sitemaps: HashSet::new(),
+            sources: HashSet::new(),
+            counts: Counts::default(),
+        }
+    }
+
     pub(super) fn hash(&self, url: &str) -> u64 {
         self.hasher.hash_one(url)
     }
 
     /// A URL may have been requested twice: as a page, and only to find out whether it exists. What a request of the page showed
-    /// counts, since servers may reply to HEAD requests as they like.
+    /// counts, since servers may reply to HEAD requests as they like. Otherwise the later request counts: a resumed crawl may
+    /// repeat those that failed.
     pub(super) fn add(&mut self, entry: &UrlEntry) {
         let verdict = self.accepted.apply(entry.verdict, entry.status);
         if let Some(found_on) = &entry.found_on {
             self.sources.insert(self.hash(found_on));
         }
-        if entry.found_on.is_none() && entry.crawled && self.seeds.len() < MAX_SEEDS {
+        let is_seed = entry.found_on.is_none() && entry.crawled;
+        if is_seed && self.seeds.len() < MAX_SEEDS && !self.seeds.iter().any(|seed| *seed == entry.url) {
             self.seeds.push(entry.url.to_string());
         }
         let hash = self.hash(&entry.url);
@@ -90,66 +130,145 @@ impl Urls {
             self.sitemaps.insert(hash);
             return;
         }
-        let is_better = |old: &UrlState| match old {
-            UrlState::Page => false,
-            UrlState::Crawled => false,
-            UrlState::Fine | UrlState::Dropped => entry.crawled && verdict.is_conclusive(),
-            UrlState::Kept(index) => {
-                let old = &self.kept[*index as usize];
-                (verdict.is_conclusive(), entry.crawled) > (old.verdict.is_conclusive(), old.crawled)
-            }
-        };
         match self.states.get(&hash) {
-            Some(old) if !is_better(old) => return,
-            Some(_) => {}
-            None => self.counts.urls += 1,
+            // The entry of the page itself.
+            Some(UrlState::Page) => return,
+            Some(old) if (verdict.is_conclusive(), entry.crawled) < self.rank(*old) => return,
+            _ => self.release(hash),
         }
         let state = match verdict {
             Verdict::Fine if entry.crawled => UrlState::Crawled,
             Verdict::Fine => UrlState::Fine,
-            _ if self.kept.len() >= MAX_KEPT => UrlState::Dropped,
-            _ => {
-                self.kept.push(KeptUrl {
-                    url: entry.url.to_string(),
-                    verdict,
-                    crawled: entry.crawled,
-                    status: entry.status,
-                    reason: entry.reason.to_string(),
-                    to: entry.to.as_ref().map(|to| (to.to_string(), self.hash(to))),
-                    found_on: entry.found_on.as_ref().map(Cow::to_string),
-                });
-                UrlState::Kept(self.kept.len() as u32 - 1)
-            }
+            verdict => self.keep(entry, verdict),
         };
         self.states.insert(hash, state);
+    }
+
+    /// The result with the higher rank counts: whether it is conclusive, and whether the URL was requested as a page.
+    fn rank(&self, state: UrlState) -> (bool, bool) {
+        let crawled = match state {
+            UrlState::Fine => false,
+            UrlState::Crawled | UrlState::Page => true,
+            UrlState::Kept(index) => self.kept[index as usize].crawled,
+            UrlState::Dropped { crawled, .. } => crawled,
+            UrlState::DroppedRedirect(index) => self.dropped_redirects[index as usize].crawled,
+        };
+        (self.verdict(state).is_conclusive(), crawled)
+    }
+
+    fn verdict(&self, state: UrlState) -> Verdict {
+        match state {
+            UrlState::Fine | UrlState::Crawled | UrlState::Page => Verdict::Fine,
+            UrlState::Kept(index) => self.kept[index as usize].verdict,
+            UrlState::Dropped { verdict, .. } => verdict,
+            UrlState::DroppedRedirect(_) => Verdict::Redirect,
+        }
+    }
+
+    /// Makes room for what replaces the state of a URL.
+    fn release(&mut self, hash: u64) {
+        if let Some(UrlState::Kept(index)) = self.states.get(&hash) {
+            self.kept_counts[self.kept[*index as usize].verdict.list() as usize] -= 1;
+            self.unused.push(*index);
+        }
+    }
+
+    /// Keeps a URL that is not fine, if there is room.
+    fn keep(&mut self, entry: &UrlEntry, verdict: Verdict) -> UrlState {
+        let to = entry.to.as_ref().map(|to| (to.to_string(), self.hash(to)));
+        let count = &mut self.kept_counts[verdict.list() as usize];
+        if *count >= self.max_kept {
+            return match (verdict, to) {
+                (Verdict::Redirect, Some((_, to))) => {
+                    let (is_permanent, crawled) = (is_permanent(entry.status), entry.crawled);
+                    self.dropped_redirects.push(DroppedRedirect { to, is_permanent, crawled });
+                    UrlState::DroppedRedirect(self.dropped_redirects.len() as u32 - 1)
+                }
+                _ => UrlState::Dropped { verdict, crawled: entry.crawled },
+            };
+        }
+        *count += 1;
+        let kept = KeptUrl {
+            url: entry.url.to_string(),
+            verdict,
+            crawled: entry.crawled,
+            status: entry.status,
+            reason: entry.reason.to_string(),
+            to,
+            found_on: entry.found_on.as_ref().map(Cow::to_string),
+        };
+        match self.unused.pop() {
+            Some(index) => {
+                self.kept[index as usize] = kept;
+                UrlState::Kept(index)
+            }
+            None => {
+                self.kept.push(kept);
+                UrlState::Kept(self.kept.len() as u32 - 1)
+            }
+        }
     }
 
     pub(super) fn add_page(&mut self, page: &PageRecord) {
         self.counts.pages += 1;
         self.counts.links += page.links.len() as u64;
         let hash = self.hash(&page.url);
+        self.release(hash);
         // Links to anchors in the part that was not read are not known to be broken.
         let has_all_ids = page.ids.is_some() && !page.truncated;
-        if self.states.insert(hash, if has_all_ids { UrlState::Page } else { UrlState::Crawled }).is_none() {
-            self.counts.urls += 1;
+        self.states.insert(hash, if has_all_ids { UrlState::Page } else { UrlState::Crawled });
+    }
+
+    /// The counts of pages, links, and URLs that were requested.
+    pub(super) fn counts(&self) -> Counts {
+        let is_requested = |state: &&UrlState| match state {
+            UrlState::Kept(index) if self.kept[*index as usize].status.is_some() => true,
+            state => self.verdict(**state).is_conclusive(),
+        };
+        Counts { urls: self.states.values().filter(is_requested).count() as u64, ..self.counts }
+    }
+
+    /// The hashes of the targets of all redirects.
+    pub(super) fn redirect_targets(&self) -> HashSet<u64> {
+        self.states.values().filter_map(|state| self.redirect(*state)).map(|(_, to, _)| to).collect()
+    }
+
+    /// The target of a redirect, if it is kept, its hash, and whether the redirect is permanent.
+    fn redirect(&self, state: UrlState) -> Option<(Option<&str>, u64, bool)> {
+        match state {
+            UrlState::Kept(index) => {
+                let kept = &self.kept[index as usize];
+                let (to, hash) = kept.to.as_ref().filter(|_| kept.verdict == Verdict::Redirect)?;
+                Some((Some(to), *hash, is_permanent(kept.status)))
+            }
+            UrlState::DroppedRedirect(index) => {
+                let DroppedRedirect { to, is_permanent, .. } = self.dropped_redirects[index as usize];
+                Some((None, to, is_permanent))
+            }
+            _ => None,
         }
     }
 
     /// Follows the redirects of a URL.
     pub(super) fn resolve(&self, mut hash: u64) -> Resolved<'_> {
-        let (mut target, mut is_permanent) = (None, true);
+        let (mut target, mut is_redirected, mut is_permanent) = (None, false, true);
+        let mut state = self.states.get(&hash).copied();
         for _ in 0..=MAX_REDIRECTS {
-            let state = self.states.get(&hash).copied();
-            let Some(UrlState::Kept(index)) = state else {
-                return Resolved { hash, state, target, is_permanent };
-            };
-            let kept = &self.kept[index as usize];
-            let (Verdict::Redirect, Some((to, to_hash))) = (kept.verdict, &kept.to) else {
-                return Resolved { hash, state, target, is_permanent };
-            };
-            is_permanent &= matches!(kept.status, Some(301 | 308));
-            (target, hash) = (Some(to.as_str()), *to_hash);
+            let Some(redirect) = state.and_then(|state| self.redirect(state)) else { break };
+            (target, hash, is_redirected) = (redirect.0, redirect.1, true);
+            is_permanent &= redirect.2;
+            state = self.states.get(&hash).copied();
         }
-        Resolved { hash, state: self.states.get(&hash).copied(), target, is_permanent: false }
+        if let (Some(UrlState::Kept(index)), true) = (state, is_redirected) {
+            target = Some(&self.kept[index as usize].url);
+        }
+        let verdict = state.map_or(Verdict::NotReached, |state| self.verdict(state));
+        let is_endless = verdict == Verdict::Redirect;
+        let verdict = if is_endless { Verdict::BadRedirect } else { verdict };
+        Resolved { hash, state, verdict, target, is_redirected, is_permanent, is_endless }
     }
+}
+
+fn is_permanent(status: Option<u16>) -> bool {
+    matches!(status, Some(301 | 308))
 }

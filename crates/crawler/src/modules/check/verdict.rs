@@ -36,7 +36,24 @@ pub(super) enum Verdict {
     Sitemap,
 }
 
+/// The lists of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum List {
+    Broken,
+    Redirected,
+    NotChecked,
+}
+
 impl Verdict {
+    /// The list with the URLs of this verdict, which is not [`Verdict::Fine`].
+    pub(super) fn list(self) -> List {
+        match self {
+            Verdict::Redirect => List::Redirected,
+            verdict if verdict.is_broken() => List::Broken,
+            _ => List::NotChecked,
+        }
+    }
+
     /// The verdict on an outcome.
     pub(super) fn of(outcome: &Outcome) -> Verdict {
         match outcome {

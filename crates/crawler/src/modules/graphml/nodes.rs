@@ -7,14 +7,14 @@ use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
 
-/// Set in the hash of a URL of the crawl.
-const CRAWLED: u128 = 1;
+/// The bits beside a hash that count the records of a URL of the crawl. It has several if its request was repeated later.
+const RECORDS: u128 = 0xffff;
 
 /// The nodes of the current part that were added and not taken yet.
 pub(super) struct NodeSet {
     /// Keyed: otherwise a page could have links whose hashes are equal.
     hashers: [RandomState; 2],
-    /// A hash of 127 bits for each node, shifted for [`CRAWLED`].
+    /// A hash of 112 bits for each node, shifted for [`RECORDS`]: 0 for a node that is only the target of edges.
     hashes: HashTable<u128>,
     max_nodes: usize,
     /// The hashes of the current part: from the first to the second, inclusive.
@@ -40,58 +40,63 @@ impl NodeSet {
         true
     }
 
-    /// Adds a URL of the crawl.
+    /// Adds a record of a URL of the crawl.
     pub(super) fn add_crawled(&mut self, url: &str) {
-        self.add(self.hash(url) | CRAWLED);
+        self.add(self.hash(url), 1);
     }
 
     /// Adds the target of an edge.
     pub(super) fn add_target(&mut self, url: &str) {
-        self.add(self.hash(url));
+        self.add(self.hash(url), 0);
     }
 
-    /// Removes a URL of the crawl, and returns whether it was there.
+    /// Takes a record of a URL of the crawl, and returns whether it is the last one. The node is removed then.
     pub(super) fn take_crawled(&mut self, url: &str) -> bool {
-        self.take(self.hash(url) | CRAWLED)
+        let hash = self.hash(url);
+        let is_node = |node: &u128| node & !RECORDS == hash && node & RECORDS != 0;
+        let Ok(mut node) = self.hashes.find_entry(slot(hash), is_node) else { return false };
+        *node.get_mut() -= 1;
+        let is_last = *node.get() == hash;
+        if is_last {
+            node.remove();
+        }
+        is_last
     }
 
     /// Removes the target of an edge, and returns whether it was there and is not a URL of the crawl.
     pub(super) fn take_target(&mut self, url: &str) -> bool {
-        self.take(self.hash(url))
+        let hash = self.hash(url);
+        self.hashes.find_entry(slot(hash), |node| *node == hash).is_ok_and(|node| {
+            node.remove();
+            true
+        })
     }
 
     fn hash(&self, url: &str) -> u128 {
         let [high, low] = &self.hashers;
-        (u128::from(high.hash_one(url)) << 64 | u128::from(low.hash_one(url))) & !CRAWLED
+        (u128::from(high.hash_one(url)) << 64 | u128::from(low.hash_one(url))) & !RECORDS
     }
 
-    fn add(&mut self, node: u128) {
-        let Some((first, last)) = self.part else { return };
-        if !(first..=last).contains(&node) {
+    fn add(&mut self, hash: u128, records: u128) {
+        let Some((first, mut last)) = self.part else { return };
+        if !(first..=last).contains(&hash) {
             return;
         }
-        let entry =
-            self.hashes.entry(slot(node), |other| other & !CRAWLED == node & !CRAWLED, |it| slot(*it));
-        *entry.or_insert(node).get_mut() |= node & CRAWLED;
-        let mut last = last;
+        let entry = self.hashes.entry(slot(hash), |node| node & !RECORDS == hash, |node| slot(*node));
+        let mut entry = entry.or_insert(hash);
+        let node = entry.get_mut();
+        *node = hash | (*node & RECORDS).saturating_add(records).min(RECORDS);
         while self.hashes.len() > self.max_nodes {
-            last = (first + (last - first) / 2) | CRAWLED;
+            last = (first + (last - first) / 2) | RECORDS;
             self.hashes.retain(|node| *node <= last);
             self.part = Some((first, last));
         }
-    }
-
-    fn take(&mut self, node: u128) -> bool {
-        self.hashes.find_entry(slot(node), |other| *other == node).is_ok_and(|entry| {
-            entry.remove();
-            true
-        })
     }
 }
 
 /// The bits of a hash that choose its place in the table: not the highest ones, which are similar within a part.
 fn slot(node: u128) -> u64 {
-    (node >> 1) as u64
+    (node >> RECORDS.count_ones()) as u64
 }
 
 #[cfg(test)]
@@ -108,7 +113,8 @@ mod tests {
                 parts += 1;
                 for (number, url) in urls.iter().enumerate() {
                     nodes.add_target(url);
-                    if number % 3 == 0 {
+                    // Every sixth URL has two records.
+                    for _ in 0..[2, 0, 0, 1, 0, 0][number % 6] {
                         nodes.add_crawled(url);
                     }
                     assert!(nodes.hashes.len() <= max_nodes);

@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::Arc;
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -78,19 +77,7 @@ fn page(url: &str, title: &str, links: &[&str]) -> Vec<u8> {
 }
 
 fn url(task_url: &str, outcome: Outcome, status: u16) -> Vec<u8> {
-    let request = crate::url_record::RequestRecord { status: Some(status), ..Default::default() };
-    let record = UrlRecord {
-        task_url: Arc::from(task_url),
-        outcome,
-        depth: 1,
-        discovery: None,
-        retries: 0,
-        queued: None,
-        request,
-        done: None,
-        page: None,
-    };
-    GraphMl::default().render_url(&record)
+    GraphMl::default().render_url(&example::url_record(task_url, outcome, status))
 }
 
 fn data(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -123,6 +110,19 @@ fn graph_has_each_url_once_and_each_pair_of_linked_urls_once() {
         assert_eq!(edge(a, b), &data(&[("kind", "link"), ("weight", "3")]));
         assert_eq!(edge(old, b), &data(&[("kind", "redirect"), ("weight", "1")]));
         assert!(edges.keys().all(|(from, to)| nodes.contains_key(from) && nodes.contains_key(to)));
+    }
+}
+
+#[test]
+fn node_has_what_the_last_request_of_its_url_showed() {
+    let (a, b) = ("http://a.test/", "http://b.test/");
+    let failed = || url(b, Outcome::HttpStatus { code: 503, retry_after: None }, 503);
+    for max_nodes in [1, 100] {
+        let (nodes, edges) =
+            graph(max_nodes, &[page(a, "", &[b]), failed(), failed(), page(b, "Back", &[a])]);
+        assert_eq!((nodes.len(), edges.len()), (2, 2), "{nodes:?}");
+        assert_eq!(nodes[b]["outcome"], "page");
+        assert_eq!(nodes[b]["title"], "Back");
     }
 }
 
