@@ -77,8 +77,8 @@ pub trait Module: Send + Sync {
         false
     }
 
-    /// Processes a completed URL, after its page if it is one. The record has no page. It may block, as
-    /// [`process_page`](Module::process_page) may.
+    /// Processes a URL that is being completed, after its page if it is one. The record has no page. It may block, and get a URL
+    /// again, as [`process_page`](Module::process_page) may.
     #[doc(hidden)]
     fn process_url(&self, _record: &UrlRecord) -> Result<(), String> {
         Ok(())

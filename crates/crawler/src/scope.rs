@@ -98,8 +98,17 @@ pub struct Scope {
     private: Option<PrivateAddressRule>,
     /// Further bounds: those of seed lists.
     seeds: Option<Arc<SeedIndex>>,
-    /// Whether sitemaps are left out that were admitted before.
-    without_sitemaps: bool,
+    /// The rule for tasks that were admitted before.
+    pending: PendingRule,
+}
+
+/// Which tasks are left out that a crawl with other settings has admitted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PendingRule {
+    /// The kinds that nothing uses any more.
+    pub(crate) unused: Vec<TaskKind>,
+    /// Whether requisites are left out that have another domain than their page, and are not in scope.
+    pub(crate) own_requisites_only: bool,
 }
 
 /// The rule for URLs whose host is a non-public address. The connector applies the same rule to resolved addresses.
@@ -124,7 +133,14 @@ enum Bounds {
 
 impl Scope {
     fn within(bounds: Bounds) -> Scope {
-        Scope { bounds, include: None, exclude: None, private: None, seeds: None, without_sitemaps: false }
+        Scope {
+            bounds,
+            include: None,
+            exclude: None,
+            private: None,
+            seeds: None,
+            pending: PendingRule::default(),
+        }
     }
 
     /// The whole web.
@@ -199,7 +215,7 @@ impl Scope {
 
     /// All settings of the scope, to find out whether another scope is the same.
     pub(crate) fn settings(&self) -> String {
-        let Scope { bounds, include, exclude, private, seeds: _, without_sitemaps } = self;
+        let Scope { bounds, include, exclude, private, seeds: _, pending } = self;
         // Sets have no order.
         let mut bounds: Vec<String> = match bounds {
             Bounds::Anywhere => vec!["any".into()],
@@ -211,12 +227,12 @@ impl Scope {
         };
         bounds.sort_unstable();
         let patterns = [include, exclude].map(|set| set.as_ref().map_or(&[][..], RegexSet::patterns));
-        format!("{bounds:?} {patterns:?} {private:?} {without_sitemaps}")
+        format!("{bounds:?} {patterns:?} {private:?} {pending:?}")
     }
 
-    /// The same scope, which leaves out sitemaps that were admitted before if it is so.
-    pub(crate) fn without_sitemaps(self, without_sitemaps: bool) -> Scope {
-        Scope { without_sitemaps, ..self }
+    /// The same scope with a rule for tasks that were admitted before.
+    pub(crate) fn with_pending_rule(self, pending: PendingRule) -> Scope {
+        Scope { pending, ..self }
     }
 
     /// The entry of a listed seed that extends the bounds.
@@ -290,14 +306,23 @@ impl Scope {
         self.checker().check(url)
     }
 
-    /// Checks whether a task may be fetched that was admitted before, perhaps with other settings.
-    pub(crate) fn check_task(&self, task_url: &str) -> Result<(), RejectReason> {
-        match TaskKind::of(task_url) {
-            TaskKind::Page => self.check(task_url),
-            TaskKind::Sitemap if self.without_sitemaps => Err(RejectReason::Excluded),
+    /// Checks whether a task may be fetched that was admitted before, perhaps with other settings, when the task `found_on` was
+    /// completed.
+    pub(crate) fn check_task(&self, task_url: &str, found_on: Option<&str>) -> Result<(), RejectReason> {
+        let (kind, url) = (TaskKind::of(task_url), shown_url(task_url));
+        match kind {
+            _ if self.pending.unused.contains(&kind) => Err(RejectReason::Excluded),
+            TaskKind::Page => self.check(url),
             TaskKind::Sitemap => Ok(()),
-            TaskKind::Requisite | TaskKind::Probe => self.check_file(shown_url(task_url)),
+            TaskKind::Requisite if self.is_requisite_elsewhere(url, found_on) => Err(RejectReason::External),
+            TaskKind::Requisite | TaskKind::Probe => self.check_file(url),
         }
+    }
+
+    /// Whether a requisite that was found by a task is left out because of its domain.
+    fn is_requisite_elsewhere(&self, url: &str, found_on: Option<&str>) -> bool {
+        let has_other_domain = |page| Domain::from_url_str(url) != Domain::from_url_str(page);
+        self.pending.own_requisites_only && found_on.is_some_and(has_other_domain) && self.check(url).is_err()
     }
 
     /// Checks whether a URL may be fetched that a page needs, in scope or not: it is not excluded, not a non-public address,

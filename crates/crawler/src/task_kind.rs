@@ -43,6 +43,11 @@ impl TaskKind {
         }
     }
 
+    /// The kind with this [name](TaskKind::name).
+    pub fn from_name(name: &str) -> Option<TaskKind> {
+        TaskKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     fn fragment(self) -> Option<&'static str> {
         (self != TaskKind::Page).then(|| self.name())
     }
@@ -88,10 +93,12 @@ mod tests {
             assert_eq!(TaskKind::of(&task), kind);
             assert_eq!(shown_url(&task), "https://a.test/sitemap?x=1");
             assert_eq!(kind.task_url_of("https://a.test/sitemap?x=1"), task);
+            assert_eq!(TaskKind::from_name(kind.name()), Some(kind));
         }
         assert_eq!(TaskKind::Sitemap.task_url(&url), "https://a.test/sitemap?x=1#sitemap");
         assert_eq!(TaskKind::of("https://a.test/sitemap"), TaskKind::Page);
         assert_eq!(TaskKind::of("https://a.test/#other"), TaskKind::Page);
+        assert_eq!(TaskKind::from_name("other"), None);
         assert_eq!(TaskKind::task_urls_of("http://a/").nth(2).unwrap(), "http://a/#requisite");
     }
 }

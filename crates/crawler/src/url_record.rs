@@ -119,14 +119,6 @@ impl<'p> UrlRecord<'p> {
         TaskKind::of(&self.task_url).name()
     }
 
-    /// The URL of the task with this [URL](UrlRecord::url) and [kind](UrlRecord::kind).
-    pub(crate) fn task_url_of(url: &str, kind: &str) -> String {
-        match kind {
-            "page" => url.to_owned(),
-            kind => format!("{url}#{kind}"),
-        }
-    }
-
     /// The URL of the page on which it was found first.
     pub fn found_on(&self) -> Option<&str> {
         self.discovery.as_ref()?.found_on.as_deref()

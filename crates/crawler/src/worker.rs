@@ -309,7 +309,7 @@ impl<R: Backend> Worker<R> {
     fn check_scope(&self, lease: &Lease) -> Result<(), RejectReason> {
         match lease.is_seed() && lease.redirects == 0 {
             true => Ok(()),
-            false => self.context.scope.check_task(&lease.url),
+            false => self.context.scope.check_task(&lease.url, None),
         }
     }
 
@@ -434,7 +434,13 @@ impl<R: Backend> Worker<R> {
                 pipeline.add_url(&record, &mut completion.writes);
             }
         }
-        let record = self.record(&mut completion);
+        // As above, for a URL that is no page, too.
+        if let Some(record) = self.record(&mut completion)
+            && self.call_modules(move |pipeline| pipeline.process_url(&record)).await != Some(true)
+        {
+            stop.stop();
+            return Ok(host);
+        }
         // The URL stays outstanding, for a worker that can write its page.
         if !pipeline.write_parts(&completion) {
             stop.stop();
@@ -463,9 +469,6 @@ impl<R: Backend> Worker<R> {
             && !pipeline.write(*sequence, *id, writes)
         {
             stop.stop();
-        }
-        if let Some(record) = record {
-            self.call_modules(move |pipeline| pipeline.process_url(&record)).await;
         }
         Ok(host)
     }

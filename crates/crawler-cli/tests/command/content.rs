@@ -135,7 +135,16 @@ fn many_large_files_take_bounded_memory() {
     let images: String = (0..24).map(|number| format!("<img src=/{number}.png>")).collect();
     let body: Vec<u8> = (0..12_000_000u32).map(|number| (number.wrapping_mul(31) >> 3) as u8).collect();
     let chunked = Response::page(body).content_type("image/png").chunked();
-    let web = serve(Site::new().page("/", images).fallback(move |_| chunked.clone()));
+    // About a kilobyte, which arrives at once.
+    let compressed = Response::page(vec![0; 12_000_000]).content_type("image/png").zstd();
+    for image in [chunked, compressed] {
+        let site = Site::new().page("/", images.clone()).fallback(move |_| image.clone());
+        take_bounded_memory(&serve(site));
+    }
+}
+
+/// Crawls a page with 24 images of 12 MB.
+fn take_bounded_memory(web: &Web) {
     let options = "--accept image/* --max-file-bytes 15MB --max-bytes 1GB --concurrency 24 --per-host 24 --similarity 0 \
                    --timeout 50s";
     let ended = Pipeline::of(web.url("/")).with(options).run().expect(0);

@@ -6,7 +6,7 @@ use std::path::Path;
 use testweb::{Certificate, Proxy, ProxyFault, Site, Web};
 
 use crate::common::{Crawl, Ended, binary, linking_to, serve};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, objects_in};
 
 /// The names of these hosts are known to the proxies only.
 const HOSTS: [&str; 2] = ["a.test", "b.test"];
@@ -355,6 +355,24 @@ fn crawl_waits_for_a_proxy_that_fails_and_no_url_fails() {
         );
         assert!(!proxy.log().is_empty());
     }
+}
+
+#[test]
+fn outputs_are_complete_when_a_proxy_is_given_up() {
+    let (web, seed) = web(false);
+    let (proxy, directory) = (Proxy::http().start(), tempfile::tempdir().unwrap());
+    let path = |name: &str| directory.path().join(name);
+    let crawl = Pipeline::bare(&seed)
+        .with(&format!("--similarity 0 --proxy {} --delay 300ms --network-timeout 200ms", proxy.url()));
+    let mut running = crawl.module("parquet", &path("pages")).module("urls", &path("urls")).start();
+    running.until("a page was fetched", |_| web.hits() >= 3);
+    drop(proxy);
+    let ended = running.wait().expect(1);
+    assert!(ended.stderr.contains("cannot continue: the proxy"), "{}", ended.stderr);
+    assert!(fs::read(path("pages")).unwrap().ends_with(b"PAR1") && !path("pages.records").exists());
+    let rows = objects_in(&path("urls"));
+    let count = |outcome: &str| rows.iter().filter(|row| row["outcome"] == outcome).count();
+    assert!(count("page") > 0 && count("not reached") > 0, "{rows:?}");
 }
 
 #[test]

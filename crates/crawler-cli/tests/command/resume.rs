@@ -308,6 +308,57 @@ fn saved_flag_is_turned_off_by_its_variable() {
     assert_eq!((ended.outcomes()["page"], ended.outcomes()["robots.txt"]), (3, 6));
 }
 
+/// A page at `a.test` that links to `other.test`, and has images of both.
+fn page_with_images() -> Web {
+    let page = |request: &Request| {
+        let port = request.authority.rsplit(':').next().unwrap_or_default();
+        let other = format!("http://other.test:{port}");
+        let html =
+            (0..20).map(|n| format!("<a href={other}/{n}>x</a><img src={other}/{n}.png><img src=/{n}.png>"));
+        Response::page(html.collect::<String>())
+    };
+    let image = |_: &Request| Response::text("x").content_type("image/png");
+    let site =
+        Site::new().fallback(move |request| if request.path == "/" { page(request) } else { image(request) });
+    Web::builder().host("a.test", site).site(Site::new().fallback(image)).start()
+}
+
+/// The requests for other URLs than robots.txt that hosts got after this position of the log.
+fn requests_to(web: &Web, host: &str, from: usize) -> usize {
+    web.log()[from..].iter().filter(|hit| hit.host == host && hit.path != "/robots.txt").count()
+}
+
+#[test]
+fn what_only_a_removed_output_needs_is_not_requested_any_more() {
+    for output in ["check", "mirror"] {
+        let (web, place) = (page_with_images(), StateDir::new());
+        let crawl = place.crawl(web.url_of("a.test", "/")).module(output, &place.path("out"));
+        let crawl =
+            crawl.with("--requisites --delay 50ms --resolve *.test=127.0.0.1 --allow-private").start();
+        killed_after(&web, 8, crawl);
+        let before = web.hits();
+        let jsonl = format!("--delay 0 --module jsonl={}", place.path("lines").display());
+        let ended = place.resume(&jsonl).wait().expect(0);
+        assert_eq!(web.hits(), before, "{output}");
+        assert!(ended.outcomes()["excluded"] > 20, "{}", ended.stdout);
+    }
+}
+
+#[test]
+fn pending_requisites_of_other_domains_are_left_out_without_the_option() {
+    let (web, place) = (page_with_images(), StateDir::new());
+    let crawl = place.crawl(web.url_of("a.test", "/")).module("mirror", &place.path("out"));
+    let crawl = crawl.with("--requisites --delay 50ms --resolve *.test=127.0.0.1 --allow-private").start();
+    killed_after(&web, 8, crawl);
+    let before = web.hits();
+    let mut resume = crate::common::binary();
+    resume.args(["resume", &place.state(), "--delay", "0"]).env("CRAWLER_REQUISITES", "false");
+    let ended = Running::start(resume, "/nowhere".into(), None).wait().expect(0);
+    assert_eq!(requests_to(&web, "other.test", before), 0);
+    assert!(requests_to(&web, "a.test", before) > 10, "its own images");
+    assert!(ended.outcomes()["out of scope"] > 10, "{}", ended.stdout);
+}
+
 #[test]
 fn pending_sitemaps_are_left_out_if_they_are_not_wanted_any_more() {
     let urls =

@@ -103,9 +103,13 @@ fn tables_are_made_when_the_crawl_ends_and_refuse_existing_files() {
     assert!(few.0 < many.0);
     assert_eq!((few.1, many.1), (3, 9));
     assert!(path("durable.records").is_file());
-    let other = crawl(&web).with("--state").with_one(path("state").display().to_string());
+    let state = || crawl(&web).with("--state").with_one(path("state").display().to_string());
+    let other = state();
     let refused = other.module("parquet", &path("durable,fields=url")).run().expect(2).stderr;
     assert!(refused.contains("would be written by parquet,fields=url now"), "{refused}");
+    state().module("graphml", &path("durable.graphml")).run().expect(0);
+    assert!(path("durable").is_file() && !path("durable.records").exists(), "the table was removed");
+    assert!(path("durable.graphml.records").is_file());
 }
 
 #[test]

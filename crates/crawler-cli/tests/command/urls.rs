@@ -231,6 +231,18 @@ fn urls_that_a_resumed_crawl_leaves_out_have_rows() {
     }
 }
 
+#[test]
+fn urls_that_a_resumed_crawl_leaves_out_are_printed() {
+    let (web, place) = (serve(directories(&["keep", "drop"], 12)), StateDir::new());
+    let crawl = place.crawl(web.url("/")).with("--similarity 0 --max-pages 3 --module urls=-");
+    crawl.run().expect(0);
+    let ended = place.resume("--max-pages 100 --exclude /drop/").wait().expect(0);
+    let rows = objects(&ended.stdout);
+    let excluded = rows.iter().filter(|row| row["outcome"] == "excluded").count();
+    assert!(excluded >= 10, "{}", ended.stdout);
+    assert_eq!(rows.len(), 25 - 3, "each URL that was pending");
+}
+
 /// A site whose pages fail until it has recovered.
 fn recovering(pages: usize) -> (Web, Arc<AtomicBool>) {
     let recovered = Arc::new(AtomicBool::new(false));

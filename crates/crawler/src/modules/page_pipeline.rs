@@ -209,12 +209,13 @@ impl PagePipeline {
         self.outputs_want_urls || self.modules_want_urls
     }
 
-    /// Runs the modules that want URLs on a completed one. A panic counts as a failure of the module, like an error.
-    pub fn process_url(&self, record: &UrlRecord) {
+    /// Runs the modules that want URLs on one that is being completed. A panic counts as a failure of the module, like an error.
+    /// Returns false if the URL is not processed, as [`run_modules`](PagePipeline::run_modules) does.
+    pub fn process_url(&self, record: &UrlRecord) -> bool {
         for module in self.modules.iter().filter(|module| module.wants_urls()) {
             self.call(&**module, |module| module.process_url(record));
         }
-        self.stop_if_unwanted();
+        !self.stop_if_unwanted() && self.module_failure().is_none()
     }
 
     /// Why the modules and outputs stop the crawl, if they do.
@@ -535,7 +536,7 @@ pub(crate) fn check_position(written: OutputPosition, expected: OutputPosition) 
 
 impl OpenOutputs for Arc<PagePipeline> {
     fn wants_urls(&self) -> bool {
-        self.outputs_want_urls
+        PagePipeline::wants_urls(self)
     }
 
     fn render_url(&self, record: &UrlRecord) -> Writes {

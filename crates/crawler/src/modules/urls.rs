@@ -11,6 +11,7 @@ use super::output::{Output, OutputWrite};
 use super::{csv, timestamp};
 use crate::outcome::OutcomeGroup;
 use crate::page::Page;
+use crate::task_kind::TaskKind;
 use crate::url_record::UrlRecord;
 
 /// A row for every URL of the crawl. A URL has one when it is completed; URLs that were not reached get theirs when a crawl in one
@@ -79,7 +80,7 @@ impl Output for Urls {
                 RowKey { url, kind: first_field(rest)?.0 }
             }
         };
-        Some(UrlRecord::task_url_of(&key.url, &key.kind))
+        Some(TaskKind::from_name(&key.kind)?.task_url_of(&key.url))
     }
 }
 
@@ -289,7 +290,8 @@ mod tests {
             assert!(!row.contains('\u{1b}'), "{row}");
             let task_url = urls(file).task_url_of_row(row.as_bytes());
             assert_eq!(task_url.as_deref(), Some("http://a.test/?\"x\",y#sitemap"));
-            for damaged in ["", "\n", "\"", "\"\"\n", "{}\n", "{\"url\":\"\n"] {
+            let unknown_kind = row.replace("sitemap", "map");
+            for damaged in ["", "\n", "\"", "\"\"\n", "{}\n", "{\"url\":\"\n", &unknown_kind] {
                 assert_eq!(urls(file).task_url_of_row(damaged.as_bytes()), None, "{damaged:?}");
             }
         }

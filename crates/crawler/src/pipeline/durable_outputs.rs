@@ -67,16 +67,18 @@ impl Crawler {
         let completed = written.complete(&removed).and_then(|_| {
             removed.iter().try_for_each(|index| recorded[*index].finish()).map_err(Error::Output)
         });
-        let removed_failure = match completed {
-            Ok(()) => None,
-            Err(Error::Output(failure)) => Some(failure),
+        let completed = match completed {
+            Ok(()) => Ok(()),
+            Err(Error::Output(failure)) => Err(failure),
             Err(error) => return Err(error),
         };
         let mut outputs: Vec<RecordedOutput> = kept.iter().map(|index| recorded[*index].clone()).collect();
         outputs.extend_from_slice(added);
         new_lengths.extend(added.iter().map(RecordedOutput::length_without_pages));
         state.record_outputs(&outputs, state.position, &new_lengths)?;
-        Ok(removed_failure)
+        let records_removed =
+            completed.and_then(|()| removed.iter().try_for_each(|index| recorded[*index].remove_records()));
+        Ok(records_removed.err())
     }
 }
 

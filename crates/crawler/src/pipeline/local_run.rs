@@ -61,13 +61,9 @@ impl<R: Backend> LocalRun<'_, R> {
         }
         let early_end = self.pages.end();
         let (module_failures, mut module_summaries) = self.pages.finish();
-        let written = block_on(self.write_outputs())?;
+        let finished = self.finish_outputs(&crawler, end.as_ref().err());
         // An error of the backend explains the errors that followed from it.
-        let end = end?;
-        written?;
-        let snapshot = block_on(self.snapshot(&crawler))??;
-        self.write_unreached()?;
-        self.pages.finish_outputs(self.state.is_some(), &*crawler.on_notice);
+        let (end, snapshot) = (end?, finished?);
         module_summaries.extend(self.pages.output_summaries());
         let is_new = resumed == ResumeStatus::New;
         let seeds = after_redirects(&crawler.seeds, &self.pages.seed_outcomes(), is_new);
@@ -216,6 +212,21 @@ impl<R: Backend> LocalRun<'_, R> {
     async fn snapshot(&self, crawler: &Crawler) -> Result<Snapshot, BackendError> {
         let prioritizer_service = crawler.prioritizer.service_stats();
         Ok(Snapshot { prioritizer_service, ..self.backend.snapshot().await? })
+    }
+
+    /// Completes the outputs, also after a failure, and returns the counts of the crawl.
+    fn finish_outputs(&self, crawler: &Crawler, failure: Option<&Error>) -> Result<Snapshot, Error> {
+        let written = block_on(self.write_outputs())?;
+        let snapshot = block_on(self.snapshot(crawler))?;
+        let unreached = match failure {
+            None | Some(Error::Proxy(_)) => self.write_unreached(),
+            // The backend may be the cause.
+            Some(_) => Ok(()),
+        };
+        self.pages.finish_outputs(self.state.is_some(), &*crawler.on_notice);
+        written?;
+        unreached?;
+        Ok(snapshot?)
     }
 
     /// Appends the URLs that were not reached to the outputs that have a row for every URL. The state does not record them: a

@@ -4,15 +4,18 @@
 //! the state records its length and that the URLs are to be queued again, and the copy is renamed. The next process renames it
 //! if this one could not.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::durable_outputs::WrittenOutputs;
 use crate::backend::durable::StateOutputs;
 use crate::error::{Error, StorageError, StorageErrorKind};
+use crate::modules::output::new_file::{beside, sync_parent};
 use crate::modules::{Output, OutputSpec, Target};
+
+/// The copy of `urls.csv` is `.urls.csv.retried`.
+const COPY_END: &str = ".retried";
 
 /// Replaces the files whose copies an earlier process had recorded, but not renamed.
 pub(super) fn replace_files(state: &StateOutputs) -> Result<(), Error> {
@@ -63,7 +66,7 @@ impl RowFile<'_> {
     fn copy_without(&self, length: u64, is_removed: impl Fn(&str) -> bool) -> Result<u64, Error> {
         let copy = || -> io::Result<u64> {
             let mut rows = BufReader::new(File::open(self.path)?).take(length);
-            let mut copy = BufWriter::new(File::create(copy_path(self.path))?);
+            let mut copy = BufWriter::new(File::create(beside(self.path, COPY_END))?);
             let (mut row, mut written) = (Vec::new(), 0);
             while rows.read_until(b'\n', &mut row)? > 0 {
                 if !self.output.task_url_of_row(&row).is_some_and(|url| is_removed(&url)) {
@@ -81,23 +84,13 @@ impl RowFile<'_> {
 
 /// Replaces a file by its copy, if there is one.
 fn replace_by_copy(path: &Path) -> Result<(), Error> {
-    match fs::rename(copy_path(path), path) {
+    match fs::rename(beside(path, COPY_END), path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(not_removed(path, error)),
         _ => {
-            // The new name must survive a power failure. Ignore the error of file systems that cannot sync a directory.
-            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let _ = File::open(parent.unwrap_or(Path::new("."))).and_then(|directory| directory.sync_all());
+            sync_parent(path);
             Ok(())
         }
     }
-}
-
-/// The copy of `urls.csv` is `.urls.csv.retried`.
-fn copy_path(path: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".retried");
-    path.with_file_name(name)
 }
 
 fn not_removed(path: &Path, error: io::Error) -> Error {
@@ -192,7 +185,7 @@ mod tests {
             assert_eq!(rows(directory.path()), retried, "killed in step {step}");
             assert_eq!(crawler(&web, directory.path()).run_blocking().unwrap().retried, 0);
             assert_eq!(rows(directory.path()), retried);
-            assert!(!copy_path(&directory.path().join("urls")).exists());
+            assert!(!beside(&directory.path().join("urls"), COPY_END).exists());
         }
     }
 }

@@ -11,6 +11,7 @@ mod requisites;
 mod robots_failures;
 mod robots_redirects;
 mod slow_completions;
+mod url_modules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

@@ -76,6 +76,14 @@ impl RecordedOutput {
         }
     }
 
+    /// Removes the records file that it was [made](RecordedOutput::finish) from.
+    pub fn remove_records(&self) -> Result<(), StorageError> {
+        match registry::output_of_format(&self.format, &self.path) {
+            Some(spec) if self.has_records => spec.remove_records(),
+            _ => Ok(()),
+        }
+    }
+
     /// What is recorded as the length of an output that has no page yet.
     pub fn length_without_pages(&self) -> u64 {
         if let Target::Directory(_) = self.written() { self.first_page - 1 } else { 0 }
@@ -92,10 +100,10 @@ pub struct StateOutputs<'t> {
 
 /// The outputs of a state after they were opened.
 pub trait OpenOutputs {
-    /// Whether there is an output that has a row for every URL.
+    /// Whether there is an output that has a row for every URL, or a module that gets every URL.
     fn wants_urls(&self) -> bool;
 
-    /// What a URL adds to these outputs.
+    /// What a URL adds to these outputs. These modules get it.
     fn render_url(&self, record: &UrlRecord) -> Writes;
 
     /// Writes what is recorded under this number, and for this page.

@@ -60,19 +60,25 @@ pub(super) fn apply_scope(
                 _ => row.depth == 0 && row.redirects == 0,
             };
             // A revisit has an outcome already.
-            let is_unchecked = is_seed || row.is_revisit;
-            let Some(why) = scope.check_task(&row.url).err().filter(|_| !is_unchecked) else {
+            if is_seed || row.is_revisit {
                 continue;
+            }
+            let found_on = match TaskKind::of(&row.url) {
+                TaskKind::Requisite => view.url_and_source(row.from)?.map(|(url, _)| url),
+                _ => None,
             };
+            let Err(why) = scope.check_task(&row.url, found_on.as_deref()) else { continue };
             let outcome = Outcome::Rejected { why };
             checkpoint.count_completed(&row.url, &outcome.label());
             batch.tasks.insert(task_id, None);
             batch.completed.insert(task_id, Some(completed(&row, &outcome).to_bytes()));
             if outputs.wants_urls() {
                 let writes = outputs.render_url(&record(&view, task_id, &row, &outcome)?);
-                let sequence = checkpoint.count_writes();
-                batch.output.insert(sequence, writes_to_bytes(None, &writes));
-                written.push((sequence, writes));
+                if !writes.is_empty() {
+                    let sequence = checkpoint.count_writes();
+                    batch.output.insert(sequence, writes_to_bytes(None, &writes));
+                    written.push((sequence, writes));
+                }
             }
             rejected.push((row.url, outcome));
         }

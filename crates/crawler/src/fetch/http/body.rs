@@ -113,24 +113,13 @@ pub(super) async fn read(
     if encoding.is_none() && expected > limit as u64 && !policy.truncates() {
         return Err(Outcome::TooLarge { limit });
     }
-    let mut decoder = Decoder::new(encoding, limit, expected as usize).map_err(unsupported_encoding)?;
+    let decoder = Decoder::new(encoding, limit, expected as usize).map_err(unsupported_encoding)?;
+    let mut decoder = decoder.pausing();
     let (mut media, mut empty_frames) = (None, 0);
     while !decoder.has_ended()
         && let Some(data) = next_data(&mut body, &mut empty_frames).await?
     {
-        let is_too_long = counter.add_received(data.len(), limit);
-        let fed = decoder.feed(data);
-        counter.set_decoded(decoder.decoded().len());
-        let is_too_large = match fed {
-            Ok(()) => is_too_long && !decoder.has_ended(),
-            Err(DecodeError::TooLarge) => true,
-            Err(DecodeError::Corrupt(cause)) => return Err(decode_failure(&cause)),
-        };
-        if is_too_large && !policy.truncates() {
-            return Err(Outcome::TooLarge { limit });
-        }
-        counter.all_granted().await?;
-        if is_too_large {
+        if decode(&mut decoder, data, policy, counter).await? {
             download.body = decoder.into_partial();
             download.media = page.media(&download.body)?;
             download.truncated = true;
@@ -150,6 +139,35 @@ pub(super) async fn read(
         None => page.media(&download.body)?,
     };
     Ok(!may_have_more || drain_up_to(body, MAX_TRAILING_BYTES, limit, counter).await)
+}
+
+/// Decodes received bytes, each step when all before it is granted. Returns whether the body is larger than the policy allows, and
+/// is to be truncated.
+async fn decode(
+    decoder: &mut Decoder<'_>,
+    data: Bytes,
+    policy: BodyPolicy,
+    counter: &ByteCounter<'_>,
+) -> Result<bool, Outcome> {
+    let limit = policy.limit();
+    let is_too_long = counter.add_received(data.len(), limit);
+    let mut fed = decoder.feed(data);
+    loop {
+        counter.set_decoded(decoder.decoded().len());
+        let is_too_large = match fed {
+            Ok(()) => is_too_long && !decoder.is_paused() && !decoder.has_ended(),
+            Err(DecodeError::TooLarge) => true,
+            Err(DecodeError::Corrupt(cause)) => return Err(decode_failure(&cause)),
+        };
+        if is_too_large && !policy.truncates() {
+            return Err(Outcome::TooLarge { limit });
+        }
+        counter.all_granted().await?;
+        if is_too_large || !decoder.is_paused() {
+            return Ok(is_too_large);
+        }
+        fed = decoder.resume();
+    }
 }
 
 /// Hands a body to the budget while it is read. Returns whether it was read to its end.

@@ -13,6 +13,10 @@ pub const ACCEPTED: &str = "gzip, deflate, br, zstd";
 /// Size of a decoder's output buffer.
 const SCRATCH_BYTES: usize = 16 * 1024;
 
+/// How many decoded bytes a [pausing](Decoder::pausing) decoder returns at a time, and the most that are reserved before any is
+/// decoded.
+pub const STEP_BYTES: usize = 256 * 1024;
+
 /// The maximum window of gzip and deflate.
 const MAX_WINDOW_BITS: u8 = 15;
 
@@ -48,6 +52,8 @@ pub struct Decoder<'s> {
     stage: Stage,
     /// Number of parts that were started after the first.
     more_parts: usize,
+    /// The encoded bytes that are left, while the decoder pauses.
+    paused: Option<Bytes>,
 }
 
 /// The position in the encoded stream. gzip and zstd streams may have several parts (members or frames), each complete
@@ -60,6 +66,19 @@ enum Stage {
     BetweenParts(Vec<u8>),
     /// The stream is complete. Bytes after it are ignored, as in browsers.
     Ended,
+}
+
+/// How far the bytes of a part were decoded. What is left are bytes that were not.
+enum Fed {
+    All,
+    /// The part has ended.
+    Ended {
+        left: usize,
+    },
+    /// There is more to decode, also if no bytes are left.
+    Paused {
+        left: usize,
+    },
 }
 
 enum Codec {
@@ -89,6 +108,14 @@ struct LimitedBuffer<'s> {
     /// Capacity to reserve when the first bytes arrive.
     expected: usize,
     overflowed: bool,
+    /// The number of bytes after which the decoder pauses.
+    pause_at: Option<usize>,
+}
+
+impl LimitedBuffer<'_> {
+    fn is_pause_due(&self) -> bool {
+        self.pause_at.is_some_and(|bytes| self.bytes.len() >= bytes)
+    }
 }
 
 impl Write for LimitedBuffer<'_> {
@@ -126,9 +153,10 @@ impl Write for LimitedBuffer<'_> {
 
 impl<'s> Decoder<'s> {
     /// A decoder for a Content-Encoding header and at most `limit` decoded bytes. It reserves memory for `expected`
-    /// bytes. `Err` names the unsupported encoding.
+    /// bytes, but not for many. `Err` names the unsupported encoding.
     pub fn new(encoding: Option<&str>, limit: usize, expected: usize) -> Result<Decoder<'s>, String> {
-        let out = LimitedBuffer { limit, expected: expected.min(limit), ..LimitedBuffer::default() };
+        let expected = expected.min(limit).min(STEP_BYTES);
+        let out = LimitedBuffer { limit, expected, ..LimitedBuffer::default() };
         let names = encoding.unwrap_or("").to_ascii_lowercase();
         let mut codings =
             names.split(',').map(str::trim).filter(|name| !["", "identity", "none"].contains(name));
@@ -144,7 +172,7 @@ impl<'s> Decoder<'s> {
             "zstd" => Codec::Zstd(zstd_decoder().map_err(|error| error.to_string())?),
             unknown => return Err(unknown.to_owned()),
         };
-        Ok(Decoder { codec, out, stage: Stage::Empty, more_parts: 0 })
+        Ok(Decoder { codec, out, stage: Stage::Empty, more_parts: 0, paused: None })
     }
 
     /// Hands the decoded bytes to a sink instead of keeping them. When the sink wants no more, the body counts as too large.
@@ -153,12 +181,35 @@ impl<'s> Decoder<'s> {
         self
     }
 
+    /// Pauses about every [`STEP_BYTES`] of decoded bytes: a few bytes of a stream may be megabytes.
+    pub fn pausing(mut self) -> Decoder<'s> {
+        self.out.pause_at = Some(STEP_BYTES);
+        self
+    }
+
+    /// Whether not all bytes that were fed are decoded. [`resume`](Decoder::resume) comes next.
+    pub fn is_paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// Decodes more of the bytes that were fed.
+    pub fn resume(&mut self) -> Result<(), DecodeError> {
+        let Some(bytes) = self.paused.take() else { return Ok(()) };
+        self.out.pause_at = Some(self.out.bytes.len() + STEP_BYTES);
+        self.decode(bytes)
+    }
+
     /// Decodes the next bytes of the stream.
-    pub fn feed(&mut self, mut bytes: Bytes) -> Result<(), DecodeError> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
+    pub fn feed(&mut self, bytes: Bytes) -> Result<(), DecodeError> {
+        if bytes.is_empty() { Ok(()) } else { self.decode(bytes) }
+    }
+
+    fn decode(&mut self, mut bytes: Bytes) -> Result<(), DecodeError> {
         loop {
+            if self.out.is_pause_due() {
+                self.paused = Some(bytes);
+                return Ok(());
+            }
             match &mut self.stage {
                 Stage::Empty => self.stage = Stage::InsidePart,
                 Stage::InsidePart => {}
@@ -186,17 +237,20 @@ impl<'s> Decoder<'s> {
                 Stage::Ended => return Ok(()),
             }
             if matches!(self.stage, Stage::InsidePart) {
-                let Some(left) = self.feed_part(&bytes).map_err(|error| self.decode_error(error))? else {
-                    return Ok(());
-                };
-                bytes = bytes.split_off(bytes.len() - left);
-                self.stage = Stage::BetweenParts(Vec::new());
+                match self.feed_part(&bytes).map_err(|error| self.decode_error(error))? {
+                    Fed::All => return Ok(()),
+                    Fed::Paused { left } => bytes = bytes.split_off(bytes.len() - left),
+                    Fed::Ended { left } => {
+                        bytes = bytes.split_off(bytes.len() - left);
+                        self.stage = Stage::BetweenParts(Vec::new());
+                    }
+                }
             }
         }
     }
 
-    /// Decodes up to the end of the part. If the bytes contain that end, returns how many follow it.
-    fn feed_part(&mut self, bytes: &Bytes) -> io::Result<Option<usize>> {
+    /// Decodes up to the end of the part, or the next pause.
+    fn feed_part(&mut self, bytes: &Bytes) -> io::Result<Fed> {
         match &mut self.codec {
             Codec::Identity { only_chunk }
                 if self.out.sink.is_none()
@@ -205,16 +259,16 @@ impl<'s> Decoder<'s> {
                     && bytes.len() <= self.out.limit =>
             {
                 *only_chunk = bytes.clone();
-                Ok(None)
+                Ok(Fed::All)
             }
             Codec::Identity { only_chunk } => {
                 let first = std::mem::take(only_chunk);
-                self.out.write_all(&first).and_then(|()| self.out.write_all(bytes)).map(|()| None)
+                self.out.write_all(&first).and_then(|()| self.out.write_all(bytes)).map(|()| Fed::All)
             }
             Codec::UndeterminedDeflate { head } => {
                 head.extend_from_slice(bytes);
                 if head.len() < 2 {
-                    return Ok(None);
+                    return Ok(Fed::All);
                 }
                 let head = Bytes::from(std::mem::take(head));
                 let is_zlib =
@@ -303,11 +357,7 @@ fn starts_with_magic<const LENGTH: usize>(bytes: &[u8], magic: [u8; LENGTH]) -> 
     }
 }
 
-fn feed_inflate(
-    inflate: &mut Decompress,
-    bytes: &[u8],
-    out: &mut LimitedBuffer,
-) -> io::Result<Option<usize>> {
+fn feed_inflate(inflate: &mut Decompress, bytes: &[u8], out: &mut LimitedBuffer) -> io::Result<Fed> {
     let mut scratch = [0; SCRATCH_BYTES];
     let mut rest = bytes;
     loop {
@@ -317,16 +367,19 @@ fn feed_inflate(
         let produced = (inflate.total_out() - produced_before) as usize;
         out.write_all(&scratch[..produced])?;
         if status == Status::StreamEnd {
-            return Ok(Some(rest.len()));
+            return Ok(Fed::Ended { left: rest.len() });
         }
         // A full buffer means that there may be more output for the input already consumed.
         if rest.is_empty() && produced < SCRATCH_BYTES {
-            return Ok(None);
+            return Ok(Fed::All);
+        }
+        if out.is_pause_due() {
+            return Ok(Fed::Paused { left: rest.len() });
         }
     }
 }
 
-fn feed_zstd(raw: &mut RawZstd<'static>, bytes: &[u8], out: &mut LimitedBuffer) -> io::Result<Option<usize>> {
+fn feed_zstd(raw: &mut RawZstd<'static>, bytes: &[u8], out: &mut LimitedBuffer) -> io::Result<Fed> {
     let mut scratch = [0; SCRATCH_BYTES];
     let mut input = InBuffer::around(bytes);
     loop {
@@ -335,15 +388,18 @@ fn feed_zstd(raw: &mut RawZstd<'static>, bytes: &[u8], out: &mut LimitedBuffer) 
         let produced = output.pos();
         out.write_all(&scratch[..produced])?;
         if ended {
-            return Ok(Some(bytes.len() - input.pos()));
+            return Ok(Fed::Ended { left: bytes.len() - input.pos() });
         }
         if input.pos() == bytes.len() && produced < SCRATCH_BYTES {
-            return Ok(None);
+            return Ok(Fed::All);
+        }
+        if out.is_pause_due() {
+            return Ok(Fed::Paused { left: bytes.len() - input.pos() });
         }
     }
 }
 
-fn feed_brotli(state: &mut Brotli, bytes: &[u8], out: &mut LimitedBuffer) -> io::Result<Option<usize>> {
+fn feed_brotli(state: &mut Brotli, bytes: &[u8], out: &mut LimitedBuffer) -> io::Result<Fed> {
     let mut scratch = [0; SCRATCH_BYTES];
     let (mut left, mut consumed, mut total_out) = (bytes.len(), 0, 0);
     loop {
@@ -360,9 +416,12 @@ fn feed_brotli(state: &mut Brotli, bytes: &[u8], out: &mut LimitedBuffer) -> io:
         );
         out.write_all(&scratch[..produced])?;
         match result {
-            BrotliResult::ResultSuccess => return Ok(Some(left)),
+            BrotliResult::ResultSuccess => return Ok(Fed::Ended { left }),
             // A full buffer means that there may be more output for the input already consumed.
-            BrotliResult::NeedsMoreInput if room > 0 => return Ok(None),
+            BrotliResult::NeedsMoreInput if room > 0 => return Ok(Fed::All),
+            BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput if out.is_pause_due() => {
+                return Ok(Fed::Paused { left });
+            }
             BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {}
             BrotliResult::ResultFailure => {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "invalid brotli stream"));

@@ -11,6 +11,7 @@ use super::paths::LIST_NAME;
 use crate::error::{StorageError, StorageErrorKind, unusable_directory};
 use crate::file_lock;
 use crate::modules::output::files::write_error;
+use crate::modules::output::new_file::{beside, sync_parent};
 
 /// A tree with a temporary name, `.NAME.unfinished`, which is renamed when it is complete. A drop removes an incomplete one.
 #[derive(Debug)]
@@ -73,7 +74,9 @@ impl NewTree {
 
     /// Puts the tree in its place.
     pub(super) fn finish(mut self) -> Result<(), StorageError> {
-        self.put_in_place().map_err(|error| write_error(&self.target, error))
+        self.put_in_place().map_err(|error| write_error(&self.target, error))?;
+        sync_parent(&self.target);
+        Ok(())
     }
 
     fn put_in_place(&mut self) -> io::Result<()> {
@@ -151,14 +154,6 @@ fn foreign_entry(directory: &Path) -> io::Result<Option<OsString>> {
     }
     let mut entries = fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.file_name()));
     entries.find(|name| !name.as_ref().is_ok_and(|name| hosts.contains(name))).transpose()
-}
-
-/// A hidden name next to a path.
-fn beside(path: &Path, end: &str) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(end);
-    path.with_file_name(name)
 }
 
 /// Removes a tree, if it exists. Links in it are removed, not followed.

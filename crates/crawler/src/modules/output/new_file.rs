@@ -26,13 +26,10 @@ pub struct NewFile {
 impl NewFile {
     /// Creates and locks the file with the temporary name.
     pub fn create(path: &Path) -> Result<NewFile, StorageError> {
-        let Some(name) = path.file_name() else {
+        if path.file_name().is_none() {
             return Err(unusable(path, "the path has no file name"));
-        };
-        let mut unfinished = OsString::from(".");
-        unfinished.push(name);
-        unfinished.push(".unfinished");
-        let unfinished = path.with_file_name(unfinished);
+        }
+        let unfinished = beside(path, ".unfinished");
         match create(&unfinished) {
             Ok(file) => Ok(NewFile {
                 path: path.to_owned(),
@@ -63,8 +60,8 @@ impl NewFile {
             fs::rename(&file.unfinished, &file.path)?;
             file.finished = true;
             // The records may be removed next, and a power failure must not lose both names.
-            File::open(file.path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new(".")))?
-                .sync_all()
+            sync_parent(&file.path);
+            Ok(())
         };
         finish(&mut self).map_err(|error| self.error(error))
     }
@@ -101,6 +98,20 @@ impl Drop for NewFile {
             let _ = fs::remove_file(&self.unfinished);
         }
     }
+}
+
+/// A hidden name next to a path: `.NAME` with this end.
+pub(crate) fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(end);
+    path.with_file_name(name)
+}
+
+/// Makes a new name survive a power failure. Ignores the error of file systems that cannot sync a directory.
+pub(crate) fn sync_parent(path: &Path) {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let _ = File::open(parent.unwrap_or(Path::new("."))).and_then(|directory| directory.sync_all());
 }
 
 /// Rejects a target that a file or directory made later could not or must not replace: one of another kind, and one with content,

@@ -211,3 +211,40 @@ fn error_names_the_unknown_encoding() {
     assert_eq!(Decoder::new(Some("Compress"), 1, 0).err().as_deref(), Some("compress"));
     assert!(Decoder::new(Some("gzip, br"), 1, 0).is_err());
 }
+
+#[test]
+fn pausing_decoder_decodes_the_same_bytes_in_steps() {
+    let large = vec![b'x'; 8 * STEP_BYTES + 5];
+    let members =
+        encodings_of(&[b'x'; 10_000]).into_iter().filter(|(name, _)| ["gzip", "zstd"].contains(name));
+    let members = members.map(|(name, member)| (name, 10_000 * 100, member.repeat(100)));
+    for (name, size, encoded) in
+        encodings_of(&large).into_iter().map(|(name, encoded)| (name, large.len(), encoded)).chain(members)
+    {
+        for chunk in [1_000, usize::MAX] {
+            let mut decoder = Decoder::new(Some(name), size, usize::MAX).unwrap().pausing();
+            let mut steps = Vec::new();
+            for chunk in encoded.chunks(chunk) {
+                let before = decoder.decoded().len();
+                decoder.feed(Bytes::copy_from_slice(chunk)).unwrap();
+                steps.push(decoder.decoded().len() - before);
+                while decoder.is_paused() {
+                    let before = decoder.decoded().len();
+                    decoder.resume().unwrap();
+                    steps.push(decoder.decoded().len() - before);
+                }
+            }
+            assert!(steps.iter().all(|step| *step < STEP_BYTES + 2 * SCRATCH_BYTES), "{name}: {steps:?}");
+            assert_eq!(decoder.finish().unwrap().len(), size, "{name}");
+        }
+    }
+}
+
+#[test]
+fn declared_length_alone_takes_little_memory() {
+    let mut decoder = Decoder::new(None, 100 * STEP_BYTES, 100 * STEP_BYTES).unwrap();
+    for _ in 0..2 {
+        decoder.feed(Bytes::from_static(b"x")).unwrap();
+    }
+    assert!(decoder.out.bytes.capacity() <= STEP_BYTES);
+}
