@@ -3,7 +3,6 @@
 //! The built-in modules have names: see [`registry::parse`].
 
 pub mod check;
-#[allow(dead_code)]
 mod csv;
 pub mod edges;
 pub mod exec;
@@ -20,7 +19,6 @@ pub mod pages;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod registry;
-#[allow(dead_code)]
 mod spec;
 pub mod stdout;
 pub mod table;

@@ -9,15 +9,14 @@ use url::Url;
 
 use self::inline::InlineMode;
 use super::text;
-use super::tree::{Content, NodeId, Tree};
+use super::tree::{Content, NodeId, Tree, max_result_bytes};
 
 /// The maximum indentation of nested lists and quotes, in bytes.
 const MAX_INDENT: usize = 64;
 
-/// The maximum length of the result. On documentation sites it is shorter than the page.
-const fn max_markdown_bytes(page_bytes: usize) -> usize {
-    64 * 1024 + 4 * page_bytes
-}
+/// The maximum length of a class attribute in which the language of a block of code is looked for. Each block of a page can be
+/// inside of the same element.
+const MAX_CLASS_BYTES: usize = 512;
 
 /// Elements that are no content, wherever they are.
 const NOT_CONTENT: [&str; 17] = [
@@ -33,7 +32,7 @@ pub fn main_content(page: &[u8], url: &Url) -> String {
     let tree = Tree::parse(page);
     let main = main_element(&tree);
     let convert = |root: NodeId, skips: Skips| {
-        let mut writer = Writer::new(&tree, url, skips, max_markdown_bytes(page.len()));
+        let mut writer = Writer::new(&tree, url, skips, max_result_bytes(page.len()));
         writer.flow(root);
         writer.out
     };
@@ -63,12 +62,8 @@ fn main_element(tree: &Tree) -> Option<NodeId> {
         |node: &NodeId| tree.attribute(*node, "role").is_some_and(|role| role.eq_ignore_ascii_case(b"main"));
     let mut articles = tree.nodes().filter(|node| tree.is(*node, "article"));
     let article = articles.next().filter(|_| articles.next().is_none());
-    let main = tree.nodes().find(|node| tree.is(*node, "main") && !is_hidden(tree, *node));
+    let main = tree.nodes().find(|node| tree.is(*node, "main") && !tree.is_hidden(*node));
     main.or_else(|| tree.nodes().find(has_role)).or(article)
-}
-
-fn is_hidden(tree: &Tree, node: NodeId) -> bool {
-    tree.attribute(node, "hidden").is_some()
 }
 
 /// Which elements are left out.
@@ -141,7 +136,7 @@ impl<'t, 'p> Writer<'t, 'p> {
         };
         match self.skips {
             Skips::Nothing => is_one_of(&["script", "style", "template"]),
-            _ if is_hidden(self.tree, node) => true,
+            _ if self.tree.is_hidden(node) => true,
             Skips::Inside => is_one_of(&NOT_CONTENT) || has_role(&[b"navigation", b"search"]),
             Skips::Around => {
                 is_one_of(&NOT_CONTENT)
@@ -321,7 +316,9 @@ impl<'t, 'p> Writer<'t, 'p> {
         let code = self.children(pre).into_iter().find(|child| self.tree.is(*child, "code"));
         let around = std::iter::successors(self.tree.parent(pre), |node| self.tree.parent(*node)).take(2);
         let of = |node: NodeId| {
-            let classes = String::from_utf8_lossy(self.tree.attribute(node, "class")?).into_owned();
+            let classes =
+                self.tree.attribute(node, "class").filter(|classes| classes.len() <= MAX_CLASS_BYTES)?;
+            let classes = String::from_utf8_lossy(classes);
             let named = |class: &str| {
                 let language = ["language-", "lang-", "highlight-source-", "highlight-"]
                     .iter()

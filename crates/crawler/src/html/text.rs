@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::attributes::{Attributes, Name};
 use super::charset::Charset;
 use super::scanner::{self, Element, Markup, Sink};
+use super::tree::VOID;
 use crate::media::Media;
 
 /// The visible text of an HTML page, or the content of a text page.
@@ -171,11 +172,11 @@ const BLOCKS: [Name; 51] = Name::all([
     b"noscript", b"search",
 ]);
 
-/// Elements that have no end tag, or whose end tag may be left out. The end of a hidden one is not known without a tree.
+/// Elements whose end tag may be left out. The end of a hidden one is not known without a tree.
 #[rustfmt::skip]
-const WITHOUT_END: [Name; 17] = Name::all([
-    b"p", b"li", b"dt", b"dd", b"td", b"th", b"tr", b"tbody", b"thead", b"tfoot", b"option", b"optgroup", b"input",
-    b"img", b"br", b"hr", b"source",
+const OPTIONAL_END: [Name; 16] = Name::all([
+    b"p", b"li", b"dt", b"dd", b"td", b"th", b"tr", b"tbody", b"thead", b"tfoot", b"caption", b"colgroup", b"option",
+    b"optgroup", b"rp", b"rt",
 ]);
 
 /// Collects the text of a page in UTF-8.
@@ -226,7 +227,8 @@ impl<'p> Sink<'p> for TextSink<'p> {
         }
         if let Markup::Start { attributes, is_empty: false, .. } = markup
             && attributes.value(Name::HIDDEN).is_some()
-            && !WITHOUT_END.contains(&Name::new(name))
+            && !OPTIONAL_END.contains(&Name::new(name))
+            && !VOID.contains(&Name::new(name))
         {
             self.hidden = Some((name, 1));
         }
@@ -265,6 +267,11 @@ mod tests {
     fn hidden_elements_are_left_out() {
         let page = "a<div hidden>no<div>no</div>no<p>no</div>b<span hidden>no</span>c<p hidden>kept<p>d<input hidden>e";
         assert_eq!(text(page), "a\nbc\nkept\nde");
+        for name in
+            ["embed", "area", "base", "col", "link", "meta", "param", "track", "wbr", "rt", "colgroup"]
+        {
+            assert_eq!(text(&format!("a<{name} hidden='true'>b")), "ab");
+        }
         assert_eq!(text("<noscript>without scripts</noscript>"), "without scripts");
     }
 

@@ -19,6 +19,11 @@ const MAX_NODES: usize = 250_000;
 /// The maximum number of attributes of an element. More are ignored.
 const MAX_ATTRIBUTES: usize = 64;
 
+/// The maximum length of what is made from the tree of a page of this size: nested elements do not repeat its text many times.
+pub const fn max_result_bytes(page_bytes: usize) -> usize {
+    64 * 1024 + 4 * page_bytes
+}
+
 /// The position of a node in the tree. Those of the children and descendants of a node are larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(u32);
@@ -139,6 +144,11 @@ impl<'p> Tree<'p> {
         attributes.find(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| *value)
     }
 
+    /// Whether an element has the attribute `hidden`.
+    pub fn is_hidden(&self, node: NodeId) -> bool {
+        self.attribute(node, "hidden").is_some()
+    }
+
     /// The parent of a node.
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
         self.node(node).parent
@@ -190,8 +200,8 @@ impl<'p> Tree<'p> {
         base.and_then(|href| url_resolver::parse_base(page, &href)).unwrap_or_else(|| page.clone())
     }
 
-    /// The visible text of an element, as in [`visible_text`](text::visible_text), in at most this many bytes. If the element is
-    /// one whose content is no markup, such as a `script`, its content.
+    /// The visible text in an element, as in [`visible_text`](text::visible_text), in at most this many bytes. If the element is
+    /// one whose content is no markup, such as a `script`, its content. The element itself may be hidden.
     pub fn text(&self, element: NodeId, max_bytes: usize) -> String {
         if let Some(child) = self.first_child(element)
             && let Content::Raw(content) = self.content(child)
@@ -207,6 +217,10 @@ impl<'p> Tree<'p> {
                 Content::Element { name, .. } => {
                     if text::is_block(name) {
                         lines.end_block();
+                    }
+                    if now == Step::Enter(node) && self.is_hidden(node) {
+                        step = self.step(Step::Leave(node));
+                        continue;
                     }
                     if self.is(node, "pre") {
                         pres += if now == Step::Enter(node) { 1 } else { -1 };
@@ -256,8 +270,9 @@ struct TreeBuilder<'p> {
     is_in_head: bool,
 }
 
+/// The elements that have no content and no end tag.
 #[rustfmt::skip]
-const VOID: [Name; 18] = Name::all([
+pub(super) const VOID: [Name; 18] = Name::all([
     b"br", b"img", b"input", b"hr", b"meta", b"link", b"area", b"base", b"col", b"embed", b"source", b"track", b"wbr", b"param",
     b"frame", b"keygen", b"basefont", b"bgsound",
 ]);

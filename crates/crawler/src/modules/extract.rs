@@ -5,22 +5,17 @@ use std::borrow::Cow;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use url::Url;
 
+use super::spec::Nesting;
 use super::{Output, OutputWrite, jsonl};
 use crate::html::charset::Charset;
 use crate::html::selector::{Finder, Selector};
-use crate::html::tree::{NodeId, Tree};
+use crate::html::tree::{NodeId, Tree, max_result_bytes};
 use crate::html::{MAX_TARGET_BYTES, attribute_text};
 use crate::media::Media;
 use crate::page::Page;
 
 /// The maximum number of fields.
 const MAX_FIELDS: usize = 100;
-
-/// The maximum length of all values of a page, so that nested elements do not repeat its text many times. Further values are left
-/// out.
-const fn max_value_bytes(page_bytes: usize) -> usize {
-    64 * 1024 + 4 * page_bytes
-}
 
 /// What a value of a list counts for, beyond its text.
 const VALUE_OVERHEAD: usize = 16;
@@ -103,16 +98,12 @@ impl ExtractField {
 
 /// Where the `@` of `SELECTOR@ATTRIBUTE` is: the last one outside of brackets and quotes.
 fn attribute_at(value: &str) -> Option<usize> {
-    let (mut depth, mut quote, mut at) = (0usize, None, None);
+    let (mut nesting, mut at) = (Nesting::default(), None);
     for (position, byte) in value.bytes().enumerate() {
-        match (quote, byte) {
-            (Some(open), _) => quote = Some(open).filter(|open| *open != byte),
-            (None, b'"' | b'\'') => quote = Some(byte),
-            (None, b'[' | b'(') => depth += 1,
-            (None, b']' | b')') => depth = depth.saturating_sub(1),
-            (None, b'@') if depth == 0 => at = Some(position),
-            _ => {}
+        if byte == b'@' && nesting.is_top_level() {
+            at = Some(position);
         }
+        nesting.add(byte);
     }
     at
 }
@@ -137,7 +128,7 @@ impl Output for Extract {
             tree: &tree,
             finder: Finder::new(&tree),
             base: tree.base_url(&page.url),
-            bytes_left: max_value_bytes(page.body.len()),
+            bytes_left: max_result_bytes(page.body.len()),
         };
         let fields = self.fields.iter().map(|field| (&*field.name, values.of(field))).collect();
         OutputWrite::Append(jsonl::line(&Record { url: page.url.as_str(), fields }))
@@ -177,6 +168,7 @@ struct Values<'t, 'p> {
     tree: &'t Tree<'p>,
     finder: Finder<'t, 'p>,
     base: Url,
+    /// How many bytes further values may have. Those without room are left out.
     bytes_left: usize,
 }
 
@@ -286,7 +278,7 @@ mod tests {
             let page = piece.repeat(100_000 / piece.len());
             let taken = cpu_time(|| {
                 let line = extracted("f,all[]=*,a[]=a@href", &page);
-                assert!(line.len() <= 2 * max_value_bytes(page.len()), "{piece}: {}", line.len());
+                assert!(line.len() <= 2 * max_result_bytes(page.len()), "{piece}: {}", line.len());
             });
             assert!(taken < Duration::from_secs(10), "{piece:?} took {taken:?}");
         }

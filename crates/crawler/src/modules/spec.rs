@@ -39,17 +39,17 @@ impl<'a> Spec<'a> {
 
 /// How deep a position is within brackets, parentheses and quotes.
 #[derive(Default)]
-struct Nesting {
+pub(super) struct Nesting {
     depth: usize,
     quote: Option<u8>,
 }
 
 impl Nesting {
-    fn is_top_level(&self) -> bool {
+    pub(super) fn is_top_level(&self) -> bool {
         self.depth == 0 && self.quote.is_none()
     }
 
-    fn add(&mut self, byte: u8) {
+    pub(super) fn add(&mut self, byte: u8) {
         match (self.quote, byte) {
             (Some(quote), _) => self.quote = self.quote.filter(|_| byte != quote),
             (None, b'"' | b'\'') => self.quote = Some(byte),

@@ -1,5 +1,7 @@
 //! The parts of a paragraph, heading or table cell: text, emphasis, code, links and images.
 
+use std::fmt::Write;
+
 use super::Writer;
 use crate::html::tree::{Content, NodeId};
 use crate::html::{MAX_TARGET_BYTES, attribute_text, text};
@@ -33,11 +35,13 @@ struct Inline {
     has_space: bool,
     /// Whether a line break came after the text.
     has_break: bool,
+    /// The mark that the text ends with.
+    last_mark: Option<&'static str>,
 }
 
 impl Inline {
     fn new(mode: InlineMode) -> Inline {
-        Inline { text: String::new(), mode, has_space: false, has_break: false }
+        Inline { text: String::new(), mode, has_space: false, has_break: false, last_mark: None }
     }
 
     /// Appends Markdown that is one word.
@@ -54,15 +58,43 @@ impl Inline {
                 (false, _) => {}
             }
         }
-        (self.has_space, self.has_break) = (false, false);
+        (self.has_space, self.has_break, self.last_mark) = (false, false, None);
+        self.append(markdown);
+    }
+
+    /// Appends Markdown between marks. Equal marks without white space between them are one.
+    fn push_marked(&mut self, mark: &'static str, markdown: &str) {
+        if markdown.is_empty() {
+            return;
+        }
+        if self.last_mark == Some(mark) && !self.has_space && !self.has_break {
+            self.text.truncate(self.text.len() - mark.len());
+            self.append(markdown);
+            self.text.push_str(mark);
+        } else {
+            self.push(&format!("{mark}{markdown}{mark}"));
+        }
+        self.last_mark = Some(mark);
+    }
+
+    /// Appends Markdown so that it does not change what is before it.
+    fn append(&mut self, markdown: &str) {
+        if self.text.ends_with('!') && markdown.starts_with('[') {
+            self.text.insert(self.text.len() - 1, '\\');
+        }
+        if self.text.ends_with('`') && markdown.starts_with('`') {
+            self.text.push(' ');
+        }
         self.text.push_str(markdown);
     }
 
     fn push_text(&mut self, text: &str) {
         let is_start_blank = text.starts_with(char::is_whitespace);
-        for (index, word) in text.split_whitespace().enumerate() {
+        let mut words = text.split_whitespace().enumerate().peekable();
+        while let Some((index, word)) = words.next() {
             self.has_space |= index > 0 || is_start_blank;
-            self.push(&escape(word, self.mode));
+            let is_end_known = words.peek().is_some() || text.ends_with(char::is_whitespace);
+            self.push(&escape(word, is_end_known, self.mode));
         }
         self.has_space |= text.ends_with(char::is_whitespace);
     }
@@ -128,11 +160,9 @@ impl Writer<'_, '_> {
         content
     }
 
-    fn marked(&self, node: NodeId, inline: &mut Inline, mark: &str, marks: Marks) {
+    fn marked(&self, node: NodeId, inline: &mut Inline, mark: &'static str, marks: Marks) {
         let content = self.content(node, inline, marks);
-        if !content.text.is_empty() {
-            inline.push(&format!("{mark}{}{mark}", content.text));
-        }
+        inline.push_marked(mark, &content.text);
         inline.has_space |= content.has_space;
         inline.has_break |= content.has_break;
     }
@@ -165,7 +195,7 @@ impl Writer<'_, '_> {
 
     fn image(&self, node: NodeId, inline: &mut Inline) {
         let alt = self.tree.attribute(node, "alt").map(text::one_line).unwrap_or_default();
-        let alt = escape(&alt, inline.mode);
+        let alt = escape(&alt, false, inline.mode);
         match self.tree.attribute(node, "src").and_then(|src| self.destination(src)) {
             Some(url) => inline.push(&format!("![{alt}]({url})")),
             None => inline.push(&alt),
@@ -181,9 +211,18 @@ impl Writer<'_, '_> {
         if !["http", "https", "mailto", "ftp"].contains(&url.scheme()) {
             return None;
         }
-        let url = String::from(url).replace('|', "%7C").replace('\\', "%5C");
+        let mut destination = String::with_capacity(url.as_str().len());
+        for c in url.as_str().chars() {
+            match c {
+                // URLs may contain these, in the query or after `mailto:`.
+                '<' | '>' | ' ' | '`' | '|' | '\\' => {
+                    let _ = write!(destination, "%{:02X}", u32::from(c));
+                }
+                _ => destination.push(c),
+            }
+        }
         // Parentheses would have to be balanced.
-        Some(if url.contains(['(', ')', ' ']) { format!("<{url}>") } else { url })
+        Some(if destination.contains(['(', ')']) { format!("<{destination}>") } else { destination })
     }
 }
 
@@ -197,19 +236,20 @@ pub(super) fn longest_run(text: &str, character: char) -> usize {
     longest
 }
 
-/// Escapes the characters of a text that mean something in Markdown.
-fn escape(text: &str, mode: InlineMode) -> String {
+/// Escapes the characters of a text that mean something in Markdown. If it is not known that white space comes after the text, more
+/// text may follow, and the last character is escaped if it means something together with that.
+fn escape(text: &str, is_end_known: bool, mode: InlineMode) -> String {
     let mut escaped = String::with_capacity(text.len() + 8);
     let mut before = ' ';
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         let next = rest.peek().copied().unwrap_or(' ');
         let is_markup = match c {
+            '<' | '&' if !is_end_known && rest.peek().is_none() => true,
             '\\' | '`' | '*' | '[' | ']' => true,
-            '_' => !(before.is_alphanumeric() && next.is_alphanumeric()),
+            '_' | '~' => !(before.is_alphanumeric() && next.is_alphanumeric()),
             '<' => next.is_ascii_alphabetic() || "/!?".contains(next),
             '&' => next.is_ascii_alphanumeric() || next == '#',
-            '~' => before == '~' || next == '~',
             '|' => mode == InlineMode::Cell,
             _ => false,
         };

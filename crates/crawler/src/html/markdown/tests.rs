@@ -89,6 +89,39 @@ fn text_that_looks_like_markdown_is_escaped() {
 }
 
 #[test]
+fn parts_of_a_text_do_not_become_markup_together() {
+    for (html, expected) in [
+        ("&lt;<span>script&gt;</span>", "\\<script>"),
+        ("&lt;<!---->script&gt;x &lt; y", "\\<script>x < y"),
+        ("&amp;<span>lt;</span>", "\\&lt;"),
+        ("~<i></i>~a~<i></i>~ ~ b", "\\~\\~a\\~\\~ \\~ b"),
+        ("now!<a href=y>see</a>", "now\\![see](http://a.test/x/y)"),
+        ("\\!<a href=y>see</a> !<img src=z>", "\\\\\\![see](http://a.test/x/y) !![](http://a.test/x/z)"),
+        ("<code>a</code><code>b</code> <code>c</code>", "`a` `b` `c`"),
+        ("<b>a</b><b>b</b> <b>c</b><strong>d</strong>", "**ab** **cd**"),
+        (
+            "<i>a</i><b>b</b><s>c</s><s>d!</s><s><a href=y>e</a></s>",
+            "*a***b**~~cd\\![e](http://a.test/x/y)~~",
+        ),
+        ("<b><code>a</code></b><b><code>b</code></b>c", "**`a` `b`**c"),
+    ] {
+        assert_eq!(markdown(&format!("<p>{html}")).trim_end(), expected, "{html}");
+    }
+}
+
+#[test]
+fn destinations_contain_no_markup() {
+    for (href, expected) in [
+        ("mailto:x> <script>alert`1`</script>", "mailto:x%3E%20%3Cscript%3Ealert%601%60%3C/script%3E"),
+        ("mailto:a b", "mailto:a%20b"),
+        ("?a=`b`|c\\", "http://a.test/x/?a=%60b%60%7Cc%5C"),
+        ("(y)", "<http://a.test/x/(y)>"),
+    ] {
+        assert_eq!(markdown(&format!("<a href='{href}'>a</a>")), format!("[a]({expected})\n"));
+    }
+}
+
+#[test]
 fn every_page_takes_bounded_time_and_memory() {
     for piece in [
         "<div>",
@@ -115,7 +148,10 @@ fn every_page_takes_bounded_time_and_memory() {
     ] {
         let page = piece.repeat(100_000 / piece.len());
         let taken =
-            cpu_time(|| assert!(markdown(&page).len() <= 3 * max_markdown_bytes(page.len()), "{piece}"));
+            cpu_time(|| assert!(markdown(&page).len() <= 3 * max_result_bytes(page.len()), "{piece}"));
         assert!(taken < Duration::from_secs(5), "{piece:?} took {taken:?}");
     }
+    let page = format!("<div class='{}'>{}", "a ".repeat(100_000), "<pre>x</pre>".repeat(5_000));
+    let taken = cpu_time(|| assert_eq!(markdown(&page).matches("x").count(), 5_000));
+    assert!(taken < Duration::from_secs(5), "a long class took {taken:?}");
 }

@@ -73,6 +73,10 @@ fn text_of_an_element_has_a_line_per_block() {
     let script = tree.nodes().find(|node| tree.is(*node, "script")).unwrap();
     assert_eq!(tree.text(script, 100), "no");
     assert_eq!(Tree::parse(b"<p>").text(BODY, 10), "");
+    let tree = Tree::parse(
+        b"<div hidden>a<b hidden>no<i>no</i></b><pre hidden>no</pre> b<p hidden>no<p>c<img hidden>d</div>",
+    );
+    assert_eq!(tree.text(tree.first_child(tree.body()).unwrap(), 100), "a\nb\ncd");
 }
 
 #[test]
