@@ -293,7 +293,7 @@ fn directory_with_anything_but_a_mirror_is_refused_before_the_first_request() {
         ("", "it is not empty; name another one, or overwrite it (--overwrite)"),
         (
             "--overwrite",
-            "it contains 'notes.txt', which is not part of a mirror and would be removed; name another",
+            "it contains 'notes.txt', which is not part of a mirror and would be removed; move it, or name",
         ),
     ] {
         let refused = crawl().with(options).run().expect(2);
@@ -305,6 +305,12 @@ fn directory_with_anything_but_a_mirror_is_refused_before_the_first_request() {
     crawl().run().expect(2);
     crawl().with("--overwrite").run().expect(0);
     assert_eq!(files(&mirror).len(), 2);
+    let host = names(&mirror).into_iter().find(|name| mirror.join(name).is_dir()).unwrap();
+    let notes = mirror.join(host).join("notes.txt");
+    fs::write(&notes, "precious").unwrap();
+    let refused = crawl().with("--overwrite").run().expect(2);
+    assert!(refused.stderr.contains("/notes.txt', which is not part of a mirror"), "{}", refused.stderr);
+    assert_eq!(fs::read(&notes).unwrap(), b"precious");
 }
 
 #[test]

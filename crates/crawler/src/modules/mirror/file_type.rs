@@ -42,6 +42,8 @@ const CSS: FileType = FileType(2);
 const TEXT: FileType = FileType(3);
 /// Content of any other type keeps its name.
 const UNKNOWN: FileType = FileType(4);
+const XML: FileType = FileType(5);
+const SVG: FileType = FileType(6);
 
 const TYPES: [Definition; 35] = [
     define(&["text/html"], &["html", "htm", "shtml", "shtm"], &[]),
@@ -49,6 +51,12 @@ const TYPES: [Definition; 35] = [
     define(&["text/css"], &["css"], &[]),
     define(&["text/plain"], &["txt"], &[]),
     define(&[], &[], &[]),
+    define(
+        &["text/xml", "application/xml", "application/rss+xml", "application/atom+xml"],
+        &["xml", "rss", "atom", "rdf", "xsl", "xslt", "xsd"],
+        &[],
+    ),
+    define(&["image/svg+xml"], &["svg"], &[]),
     define(
         &[
             "text/javascript",
@@ -65,12 +73,6 @@ const TYPES: [Definition; 35] = [
         &["json", "webmanifest", "map", "geojson", "jsonld"],
         &[],
     ),
-    define(
-        &["text/xml", "application/xml", "application/rss+xml", "application/atom+xml"],
-        &["xml", "rss", "atom", "rdf", "xsl", "xslt", "xsd"],
-        &[],
-    ),
-    define(&["image/svg+xml"], &["svg"], &[]),
     define(&["image/png", "image/apng"], &["png"], IMAGES),
     define(&["image/jpeg", "image/jpg", "image/pjpeg"], &["jpg"], IMAGES),
     define(&["image/gif"], &["gif"], IMAGES),
@@ -148,10 +150,11 @@ impl FileType {
             extension(name).is_some_and(|it| list.iter().any(|known| known.eq_ignore_ascii_case(it)))
         };
         let Definition { extensions, also, .. } = self.definition();
-        let is_html = || [HTML, XHTML].iter().any(|html| is_one_of(html.definition().extensions));
+        let is_markup =
+            || [HTML, XHTML, XML, SVG].iter().any(|markup| is_one_of(markup.definition().extensions));
         let missing = match self {
-            // Text is text under any name, unless a browser takes it for something else.
-            TEXT if extension(name).is_some() && !is_html() => None,
+            // Text is text under any name, unless a browser would run scripts in it.
+            TEXT if extension(name).is_some() && !is_markup() => None,
             UNKNOWN => extension(path).filter(|it| !is_one_of(&[it])),
             _ if is_one_of(extensions) || is_one_of(also) => None,
             _ => extensions.first().copied(),
@@ -187,6 +190,11 @@ mod tests {
             ("style", "text/plain", "style.txt"),
             ("Makefile.am", "text/plain", "Makefile.am"),
             ("source.html", "text/plain", "source.html.txt"),
+            ("x.svg", "text/plain", "x.svg.txt"),
+            ("x.xhtml.SVG", "text/plain", "x.xhtml.SVG.txt"),
+            ("x.xml", "text/plain; charset=utf-8", "x.xml.txt"),
+            ("x.json", "text/plain", "x.json"),
+            ("x.svg", "image/svg+xml", "x.svg"),
             ("photo.jpg", "image/webp", "photo.jpg"),
             ("photo", "image/webp", "photo.webp"),
             ("image.php", "image/png", "image.php.png"),

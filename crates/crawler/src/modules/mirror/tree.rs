@@ -1,8 +1,9 @@
 //! A directory tree that appears under its name when it is complete, and replaces an earlier one at once.
 
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,9 @@ use crate::error::{StorageError, StorageErrorKind, unusable_directory};
 use crate::file_lock;
 use crate::modules::output::files::write_error;
 use crate::modules::output::new_file::{beside, sync_parent};
+
+/// Files that file managers add to the directories which they show.
+const BY_FILE_MANAGERS: [&str; 3] = [".DS_Store", "Thumbs.db", "desktop.ini"];
 
 /// A tree with a temporary name, `.NAME.unfinished`, which is renamed when it is complete. A drop removes an incomplete one.
 #[derive(Debug)]
@@ -126,34 +130,71 @@ pub(super) fn check_target(target: &Path) -> Result<(), StorageError> {
     }
     match foreign_entry(target).map_err(|error| unusable_directory(target, error))? {
         None => Ok(()),
-        Some(name) => {
+        Some(path) => {
             let message = format!(
-                "cannot write to directory '{}': it contains '{}', which is not part of a mirror and would be removed; name another \
-                 directory",
+                "cannot write to directory '{}': it contains '{}', which is not part of a mirror and would be removed; move it, or name \
+                 another directory",
                 target.display(),
-                name.display()
+                path.display()
             );
             Err(StorageError::new(StorageErrorKind::AlreadyExists, message))
         }
     }
 }
 
-/// The first thing in a directory that its list of files does not name.
-fn foreign_entry(directory: &Path) -> io::Result<Option<OsString>> {
-    let mut hosts: HashSet<OsString> = HashSet::new();
-    if let Ok(list) = File::open(directory.join(LIST_NAME)) {
-        for line in BufReader::new(list).lines() {
-            let line = line?;
-            let Ok(listed) = serde_json::from_str::<ListedFile>(&line) else { break };
-            let host = listed.file.split('/').next().unwrap_or_default();
-            if !hosts.contains(OsStr::new(host)) {
-                hosts.insert(host.into());
+/// The first file or directory below a directory that is not part of the mirror in it. Returns its relative path.
+fn foreign_entry(directory: &Path) -> io::Result<Option<PathBuf>> {
+    let listed = ListedPaths::read(directory)?;
+    let mut directories = vec![PathBuf::new()];
+    while let Some(inner) = directories.pop() {
+        for entry in fs::read_dir(directory.join(&inner))? {
+            let entry = entry?;
+            let path = inner.join(entry.file_name());
+            if !listed.contains(&path) && !BY_FILE_MANAGERS.iter().any(|name| entry.file_name() == *name) {
+                return Ok(Some(path));
+            }
+            // A link to a directory is none.
+            if entry.file_type()?.is_dir() {
+                directories.push(path);
             }
         }
-        hosts.insert(LIST_NAME.into());
     }
-    let mut entries = fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.file_name()));
-    entries.find(|name| !name.as_ref().is_ok_and(|name| hosts.contains(name))).transpose()
+    Ok(None)
+}
+
+/// The files and directories of a mirror, as hashes of their paths: 16 bytes or so for each.
+#[derive(Default)]
+struct ListedPaths {
+    hashes: HashSet<u64>,
+    hasher: RandomState,
+}
+
+impl ListedPaths {
+    /// Reads the list in a mirror. Without one, there are none.
+    fn read(mirror: &Path) -> io::Result<ListedPaths> {
+        let mut listed = ListedPaths::default();
+        let Ok(list) = File::open(mirror.join(LIST_NAME)) else { return Ok(listed) };
+        listed.add(Path::new(LIST_NAME));
+        for line in BufReader::new(list).lines() {
+            let line = line?;
+            let Ok(file) = serde_json::from_str::<ListedFile>(&line) else { break };
+            listed.add(Path::new(&*file.file));
+        }
+        Ok(listed)
+    }
+
+    /// Adds a path and the directories that it is in.
+    fn add(&mut self, path: &Path) {
+        for path in path.ancestors() {
+            if !self.hashes.insert(self.hasher.hash_one(path)) {
+                break;
+            }
+        }
+    }
+
+    fn contains(&self, path: &Path) -> bool {
+        self.hashes.contains(&self.hasher.hash_one(path))
+    }
 }
 
 /// Removes a tree, if it exists. Links in it are removed, not followed.
@@ -214,9 +255,7 @@ mod tests {
     fn make(target: &Path, file: &str) {
         let mut tree = NewTree::create(target).unwrap();
         tree.write(file, b"content").unwrap();
-        let host = file.split('/').next().unwrap();
-        tree.write(LIST_NAME, format!("{{\"url\":\"http://h/\",\"file\":\"{host}/x\"}}\n").as_bytes())
-            .unwrap();
+        tree.write(LIST_NAME, format!("{{\"url\":\"http://h/\",\"file\":\"{file}\"}}\n").as_bytes()).unwrap();
         tree.finish().unwrap();
     }
 
@@ -243,7 +282,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let target = directory.path().join("precious");
         fs::create_dir(&target).unwrap();
-        make(&target, "h/a.html");
+        make(&target, "h/a/b.html");
         let refused = |what: &str| {
             let error = NewTree::create(&target).unwrap_err();
             assert_eq!(error.kind(), StorageErrorKind::AlreadyExists);
@@ -255,6 +294,12 @@ mod tests {
         fs::create_dir(target.join("notes")).unwrap();
         refused("notes");
         fs::remove_dir(target.join("notes")).unwrap();
+        for own in ["h/notes.txt", "h/a/notes", "h/a/b.html~"] {
+            fs::write(target.join(own), "precious").unwrap();
+            refused(own);
+            fs::remove_file(target.join(own)).unwrap();
+        }
+        fs::write(target.join("h/a/.DS_Store"), "").unwrap();
         drop(NewTree::create(&target).unwrap());
         fs::remove_file(target.join(LIST_NAME)).unwrap();
         refused("h");
