@@ -258,8 +258,9 @@ pub fn media_type(text: &str) -> Result<String, String> {
 /// A module: its name, and its arguments if it has any. `/dev/stdout` means `-`, so that what is redirected to a file is not
 /// overwritten from its start.
 pub fn module(text: &str) -> Result<String, String> {
-    let spec = match text.split_once("=/dev/stdout") {
-        Some((name, rest)) if name != "exec" && (rest.is_empty() || rest.starts_with(',')) => {
+    let (name, arguments) = text.split_once('=').unwrap_or((text, ""));
+    let spec = match arguments.strip_prefix("/dev/stdout") {
+        Some(rest) if name != "exec" && (rest.is_empty() || rest.starts_with(',')) => {
             format!("{name}=-{rest}")
         }
         _ => text.to_owned(),
@@ -461,6 +462,19 @@ mod tests {
         assert_eq!(pattern("a(").unwrap_err(), "must be a regular expression: unclosed group");
         for bad in ["*", "[z-a]", "(?P<a", r"\p{Nothing}", "a{1000000}{1000000}", "(\n", "\n*(\n"] {
             assert_eq!(pattern(bad).unwrap_err().lines().count(), 1, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn module_writes_to_standard_output_by_its_path() {
+        for (given, spec) in [
+            ("jsonl=/dev/stdout", "jsonl=-"),
+            ("jsonl=/dev/stdout,fields=url", "jsonl=-,fields=url"),
+            ("exec=/dev/stdout", "exec=/dev/stdout"),
+            ("exec=dd of=/dev/stdout", "exec=dd of=/dev/stdout"),
+            ("extract=x=/dev/stdout,title=h1", "extract=x=/dev/stdout,title=h1"),
+        ] {
+            assert_eq!(module(given).as_deref(), Ok(spec));
         }
     }
 

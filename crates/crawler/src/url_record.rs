@@ -9,6 +9,7 @@ use crate::backend::Completion;
 use crate::origin::origin_prefix;
 use crate::outcome::Outcome;
 use crate::page::Page;
+use crate::scope::RejectReason;
 use crate::stats::BodyBytes;
 use crate::task::Depth;
 use crate::task_kind::{TaskKind, shown_url};
@@ -124,9 +125,10 @@ impl<'p> UrlRecord<'p> {
         self.discovery.as_ref()?.found_on.as_deref()
     }
 
-    /// The target of its redirect.
+    /// The target of its redirect, if that is a URL that can be requested. Otherwise the outcome has a text for messages.
     pub fn redirect_target(&self) -> Option<&str> {
         match &self.outcome {
+            Outcome::RedirectRejected { why: RejectReason::InvalidLink(_), .. } => None,
             Outcome::Redirect { to } | Outcome::RedirectRejected { to, .. } => Some(to),
             _ => None,
         }

@@ -82,7 +82,7 @@ fn sitemaps_of_robots_txt_are_used_within_the_scope() {
         (&page("/a")["lastmod"], &page("/a")["depth"]),
         (&"2026-11-05T00:00:00.000Z".into(), &1.into())
     );
-    assert_eq!(page("/").get("lastmod"), None);
+    assert_eq!(page("/").get("lastmod"), Some(&Value::Null));
     let outcomes = adds_up(&summary);
     assert_eq!((outcomes["robots.txt"], outcomes["HTTP 404"], outcomes["redirect"]), (1, 1, 1));
     let sitemaps = &summary["sitemaps"];

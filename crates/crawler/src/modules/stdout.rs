@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Module, Output, OutputWrite};
+use crate::format::counted;
 use crate::html::parts::PageParts;
 use crate::page::Page;
 use crate::url_record::UrlRecord;
@@ -41,7 +42,7 @@ struct StdoutState<W> {
     writer: W,
     /// Whether the header has been printed.
     started: bool,
-    /// How many pages were not printed because the reader has closed standard output.
+    /// How many pages or URLs were not printed because the reader has closed standard output.
     dropped: u64,
     /// Why a page could not be printed otherwise. None is printed after it.
     failure: Option<String>,
@@ -99,12 +100,18 @@ impl<O: Output, W: Write + Send> Module for StdoutOutput<O, W> {
 
     fn summary(&self) -> Option<String> {
         let dropped = self.stream.lock().unwrap_or_else(PoisonError::into_inner).dropped;
-        let pages = if dropped == 1 { "page was" } else { "pages were" };
-        (dropped > 0).then(|| format!("{dropped} {pages} not printed: {STDOUT_CLOSED}"))
+        let were = if dropped == 1 { "was" } else { "were" };
+        let dropped = (dropped > 0).then(|| counted(dropped, self.noun()))?;
+        Some(format!("{dropped} {were} not printed: {STDOUT_CLOSED}"))
     }
 }
 
 impl<O: Output, W: Write + Send> StdoutOutput<O, W> {
+    /// What the output has lines for.
+    fn noun(&self) -> &'static str {
+        if self.output.wants_urls() { "URL" } else { "page" }
+    }
+
     /// Prints what a page or another URL adds to the output.
     fn print(&self, bytes: &[u8]) -> Result<(), String> {
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,10 +123,10 @@ impl<O: Output, W: Write + Send> StdoutOutput<O, W> {
         let printed = stream.print(self.output.header(), bytes);
         if printed.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
             stream.dropped = 1;
-            return Err(
-                "cannot write to standard output: its reader has closed it; no further pages are printed"
-                    .into(),
-            );
+            return Err(format!(
+                "cannot write to standard output: its reader has closed it; no further {}s are printed",
+                self.noun()
+            ));
         }
         printed.map_err(|error| {
             let cause = format!("cannot write to standard output: {error}");

@@ -165,7 +165,8 @@ impl<'r> Row<'r> {
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         // A row is one line, and a terminal interprets nothing in it.
         let one_line = |text: &str| text.replace(char::is_control, " ");
-        let text = |text: Option<&str>| one_line(text.unwrap_or_default());
+        let url = |url: Option<&str>| one_line(url.unwrap_or_default());
+        let text = |text: &str| csv::safe_text(&one_line(text)).into_owned();
         let time = |time: &Option<String>| time.clone().unwrap_or_default();
         let fields = [
             one_line(self.url),
@@ -173,13 +174,13 @@ impl<'r> Row<'r> {
             self.outcome.to_string(),
             self.group.to_owned(),
             number(self.status.map(u64::from)),
-            one_line(&self.reason),
-            text(self.content_type),
+            text(&self.reason),
+            text(self.content_type.unwrap_or_default()),
             number(self.bytes),
             number(self.received),
             self.depth.to_string(),
-            text(self.found_on),
-            text(self.redirect),
+            url(self.found_on),
+            url(self.redirect),
             self.retries.to_string(),
             time(&self.queued),
             time(&self.requested),
@@ -212,7 +213,9 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
+    use crate::html::BadLink;
     use crate::outcome::Outcome;
+    use crate::scope::RejectReason;
     use crate::stats::BodyBytes;
     use crate::url_record::{Discovery, RequestRecord};
 
@@ -278,6 +281,26 @@ mod tests {
         );
         let to = Outcome::Redirect { to: "http://b.test/".into() };
         assert!(row("-", &record("http://a.test/", to)).contains("\"redirect\":\"http://b.test/\""));
+    }
+
+    #[test]
+    fn text_of_a_server_is_no_formula() {
+        let mut page = record("http://a.test/", Outcome::Page);
+        page.request.content_type = Some("=HYPERLINK(0)".into());
+        assert!(row("urls.csv", &page).contains(",'=HYPERLINK(0),"), "{}", row("urls.csv", &page));
+        assert!(row("urls.jsonl", &page).contains(":\"=HYPERLINK(0)\""));
+    }
+
+    #[test]
+    fn only_a_url_is_the_target_of_a_redirect() {
+        let rejected = |to: &str, why| Outcome::RedirectRejected { to: to.into(), why };
+        let target = |outcome| record("http://a.test/", outcome).redirect_target().map(str::to_owned);
+        let malformed = RejectReason::InvalidLink(BadLink::Malformed);
+        assert_eq!(target(rejected("a malformed URL", malformed)), None);
+        assert_eq!(
+            target(rejected("http://b.test/", RejectReason::External)).as_deref(),
+            Some("http://b.test/")
+        );
     }
 
     #[test]

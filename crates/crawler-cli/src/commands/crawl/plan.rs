@@ -6,7 +6,7 @@ use crawler::internal::origin::without_credentials;
 use url::{Position, Url};
 
 use crate::args::{CrawlOptions, ScopeKind, output_path};
-use crate::format::{bytes, counted, limit};
+use crate::format::{bytes, counted, limit, number};
 use crate::values::{MAX_COUNT, MAX_LARGE_SIZE};
 
 /// How many modules are named.
@@ -48,7 +48,7 @@ fn seeds(options: &CrawlOptions) -> String {
     });
     let mut seeds: Vec<String> = first.into_iter().collect();
     if let Some(more @ 1..) = options.seeds.len().checked_sub(1) {
-        seeds.push(format!("{more} more"));
+        seeds.push(format!("{} more", number(more as u64)));
     }
     if let [first, others @ ..] = &files[..] {
         let name = if first == "-" { "standard input".into() } else { shortened(first) };

@@ -6,6 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::GIVEN_UP;
+use crate::format::counted;
 use crate::modules::stdout::STDOUT_CLOSED;
 
 /// Lines for the program. It has at most one line per thread, because each thread waits for its own line.
@@ -132,9 +133,9 @@ impl LineQueue {
     pub(super) fn summary(&self) -> String {
         let state = self.lock();
         let FeedStats { pages, restarts, status } = &state.stats;
-        let mut summary = format!("was sent {pages} page{}", if *pages == 1 { "" } else { "s" });
+        let mut summary = format!("was sent {}", counted(*pages, "page"));
         if *restarts > 0 {
-            summary += &format!(", restarted {restarts} time{}", if *restarts == 1 { "" } else { "s" });
+            summary += &format!(", restarted {}", counted(*restarts, "time"));
         }
         if let Some(status) = status {
             summary += &format!("; {status}");
