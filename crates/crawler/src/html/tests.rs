@@ -448,4 +448,8 @@ fn parts_of_a_page_are_bounded() {
     }
     let garbage = format!("<img srcset='{}'>", ", ,(x".repeat(80_000));
     assert!(parts(ALL_PARTS, &garbage).requisites.len() <= MAX_LINKS + 1);
+    let srcset = format!("<img srcset='{}'>", "/a     ,".repeat(MAX_LINKS + 2));
+    let requisites = parts(ALL_PARTS, &srcset).requisites;
+    assert_eq!(requisites.iter().filter(|(_, target)| target.is_ok()).count(), MAX_LINKS);
+    assert_eq!(requisites.len(), MAX_LINKS + 2);
 }

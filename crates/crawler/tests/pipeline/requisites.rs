@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crawler::internal::backend::Budget;
@@ -258,6 +259,12 @@ fn page_with_100_000_images_takes_a_bounded_share() {
 
 #[test]
 fn requisites_of_a_resumed_crawl_are_in_the_output_once() {
+    // If no further page is allowed, they are still fetched.
+    [u64::MAX, 1].into_iter().for_each(assert_resumed);
+}
+
+/// A crawl that is stopped with a page and some requisites, and resumed.
+fn assert_resumed(max_pages: u64) {
     let (web, _) = crawl_page(|path, port| match path {
         "/style/f.woff" => image().body(vec![7; 1_000]),
         _ => answer(path, port),
@@ -270,6 +277,7 @@ fn requisites_of_a_resumed_crawl_are_in_the_output_once() {
         let report = crawl_url(&seed)
             .scope(Scope::prefixes(&[seed.parse().unwrap()]))
             .max_bytes(max_bytes)
+            .max_pages(max_pages)
             .state_dir(directory.path().join("state"))
             .output(Files, Target::File(file.clone()))
             .run_blocking()
@@ -305,7 +313,7 @@ fn requisite_that_is_too_large_is_skipped_without_reading_it() {
 }
 
 #[test]
-fn requisites_of_the_pages_so_far_are_fetched_when_the_pages_are_used_up() {
+fn requisites_of_the_pages_so_far_are_fetched_when_the_pages_are_exhausted() {
     let (web, _) = crawl_page(|path, _| match path {
         path if path.ends_with(".css") => stylesheet(&format!("p{{background:url({path}.png)}}")),
         path if path.ends_with(".png") => image(),
@@ -331,4 +339,89 @@ fn requisites_of_the_pages_so_far_are_fetched_when_the_pages_are_used_up() {
         let ends = |end: &str| found.iter().filter(|line| line.contains(end)).count();
         assert_eq!((found.len(), ends(".css.png ")), (15, 5), "{found:?}");
     }
+}
+
+#[test]
+fn accepted_types_take_no_requisite_from_an_output() {
+    for accepted in ["*/*", "text/css", "text/*", "image/png"] {
+        let (web, crawler) = crawl_page(|path, _| match path {
+            "/docs/" => Response::page(
+                "<link rel=stylesheet href=/docs/a.css><img src=/docs/a.jpg><img src=/docs/a.png>",
+            ),
+            "/docs/a.css" => stylesheet("@import 'b.css';"),
+            "/docs/b.css" => stylesheet("p{background:url(b.png)}"),
+            "/docs/a.jpg" => image().content_type("image/jpeg"),
+            _ => image(),
+        });
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("files");
+        crawler
+            .max_pages(1)
+            .configure(|config| config.requests.accept = vec![accepted.into()])
+            .output(Files, Target::File(file.clone()))
+            .run_blocking()
+            .unwrap();
+        let found: BTreeSet<String> = lines(&file, &web.url_of("a.test", "/docs/")).into_iter().collect();
+        for name in ["a.css 16 Text", "b.css 24 Text", "b.png 5 Other", "a.jpg 5 Other", "a.png 5 Other"] {
+            assert!(found.contains(name), "{accepted}: {name} is not in {found:?}");
+        }
+    }
+}
+
+#[test]
+fn files_of_a_nofollow_page_are_not_followed_as_links() {
+    for obey_robots in [true, false] {
+        let (web, crawler) = crawl_page(|path, _| match path {
+            "/docs/" => Response::page("<meta name=robots content=nofollow><img src=a.png><a href=b>b</a>"),
+            "/robots.txt" => Response::status(404),
+            _ => image(),
+        });
+        let report = crawler
+            .configure(|config| {
+                config.requests.accept = vec!["image/*".into()];
+                config.requests.obey_robots = obey_robots;
+            })
+            .run_blocking()
+            .unwrap();
+        let images = web.log().iter().filter(|hit| hit.path == "/docs/a.png").count();
+        let rejected = report.snapshot.links_rejected.get("nofollow").copied().unwrap_or(0);
+        assert_eq!((images, rejected), if obey_robots { (0, 2) } else { (1, 0) });
+    }
+}
+
+#[test]
+fn tree_of_imports_is_limited_by_the_pages_of_the_crawl() {
+    let (web, crawler) = crawl_page(|path, _| match path {
+        "/docs/" => Response::page("<link rel=stylesheet href=/.css>"),
+        path => {
+            let path = path.trim_end_matches(".css");
+            let count = if path == "/" { 1_200 } else { 20 };
+            let imports = (0..count).map(|number| format!("@import '{path}{number}-.css';"));
+            stylesheet(&imports.collect::<String>())
+        }
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let report = crawler.output(Files, Target::File(directory.path().join("files"))).run_blocking().unwrap();
+    assert_eq!((report.end, web.hits()), (CrawlEnd::Finished, 2 + 2_000));
+    assert!(report.snapshot.links_rejected["too many links"] > 200);
+}
+
+#[test]
+fn redirect_that_has_become_a_file_is_not_in_the_output_when_it_is_visited_again() {
+    let visits = AtomicUsize::new(0);
+    let (web, crawler) = crawl_page(move |path, _| match path {
+        "/docs/" => Response::page("<link rel=stylesheet href=/a.css><a href=/docs/b>b</a>"),
+        // When it arrives, the redirect has been followed.
+        "/docs/b" => Response::page("<link rel=stylesheet href=/x.css>").delay(Duration::from_millis(300)),
+        "/a.css" => stylesheet("@import '/x.css';"),
+        "/x.css" if visits.fetch_add(1, Ordering::Relaxed) == 0 => Response::redirect(302, "/y.css"),
+        _ => stylesheet(""),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("files");
+    let crawler = crawler.max_depth(5).output(Files, Target::File(file.clone()));
+    let report = crawler.run_blocking().unwrap();
+    let found = lines(&file, &web.url_of("a.test", ""));
+    assert!(!found.iter().any(|line| line.starts_with("/x.css")), "{found:?}");
+    assert_adds_up(&report);
 }

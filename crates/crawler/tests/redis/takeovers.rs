@@ -309,3 +309,37 @@ fn worker_that_left_gets_nothing_from_the_next_frontier() {
         wait_until("all URLs are completed", async || second.outstanding().await == 0).await;
     });
 }
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn requisites_of_pages_that_are_exhausted_are_taken_over() {
+    let server = Server::start();
+    block_on(async {
+        let mut crawl = TestCrawl::new(&server, "requisites");
+        crawl.config.max_pages = 1;
+        let mut first = crawl.take_over().await;
+        let worker = crawl.worker(0, 1).await;
+        crawl.seed(hosts(30)).await;
+        let leases = lease(&worker, 1).await;
+        let requisites =
+            Outlinks::new((0..20).map(|number| format!("http://r{number}.test/x.png#requisite")), 1);
+        worker.complete(vec![Completion { requisites, ..page(&leases[0]) }]).await.unwrap();
+        let mut fetched = lease(&worker, 3).await;
+        first.process.flush().await.unwrap();
+
+        let second = crawl.take_over().await;
+        assert_eq!(first.end().await, FrontierEnd::Superseded);
+        fetched.extend(lease(&worker, 17).await);
+        assert!(fetched.iter().all(|lease| lease.url.ends_with("#requisite")));
+        let requisite = |lease| Completion { outcome: Outcome::Requisite, ..Completion::new(lease) };
+        let results = worker.complete(fetched.iter().map(requisite).collect()).await.unwrap();
+        let exhausted = |result: &CompleteResult| match result {
+            CompleteResult::Applied { exhausted, .. } => *exhausted,
+            _ => panic!("{result:?}"),
+        };
+        let (last, others) = results.split_last().unwrap();
+        assert!(others.iter().all(|result| exhausted(result).is_none()), "{others:?}");
+        assert_eq!(exhausted(last), Some(Budget::Pages));
+        assert_eq!(second.outstanding().await, 29);
+    });
+}

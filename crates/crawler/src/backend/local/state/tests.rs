@@ -2,6 +2,7 @@
 
 mod many_workers;
 mod recording_storage;
+mod requisites;
 
 use std::time::Duration;
 
