@@ -45,7 +45,7 @@ pub struct CheckArgs {
     /// Form of the report [default: by the extension of --output, otherwise text]
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = HEADING)]
     pub format: Option<ReportFormat>,
-    /// Write the report to this file (.txt, .json, .xml, .md or .html) instead of standard output
+    /// Write the report to this file (.txt, .json, .xml, .md or .html); '-' is standard output [default: -]
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub output: Option<PathBuf>,
     /// Also check anchors: that the page of a link 'page#id' has an element with this id

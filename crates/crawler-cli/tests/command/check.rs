@@ -3,6 +3,8 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -430,6 +432,9 @@ fn invalid_arguments_are_explained() {
         (&["--scope", "any"][..], "must be domain, host or prefix"),
         (&["--accept", "application/pdf"], "must be HTTP statuses like 403,999 or 500-599"),
         (&["--format", "pdf"], "must be text, json, junit, markdown or html"),
+        (&["--summary", "-"], "--summary - and the report (without --output) both write to standard output"),
+        (&["--module", "jsonl=-"], "the report (without --output) and --module jsonl=- both write"),
+        (&["--output", "a,fragments"], "its name has an option of the report after a comma"),
         (&["--output", "report.pdf"], "must end with .txt, .json, .xml, .md or .html"),
         (&["--redis", "redis://127.0.0.1:1/"], "--redis is an option of 'crawler crawl'"),
         (&["--similarity", "0.9"], "--similarity is an option of 'crawler crawl'"),
@@ -438,6 +443,91 @@ fn invalid_arguments_are_explained() {
         let ended = run(&[&["check", "http://a.test/"], arguments].concat()).expect(2);
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
     }
+}
+
+/// Continues the check in a state directory.
+fn resume(state: &Path, options: &str) -> Ended {
+    let mut command = binary();
+    command.arg("resume").arg(state).args(options.split_whitespace());
+    Running::start(command, "/nowhere".into(), None).wait()
+}
+
+#[test]
+fn failures_that_a_resumed_check_finds_fixed_are_fine() {
+    let is_up = Arc::new(AtomicBool::new(false));
+    let fixed = Arc::clone(&is_up);
+    let recovering = move |request: &testweb::Request| match request.path.as_str() {
+        "/robots.txt" => Response::status(404),
+        _ if fixed.load(Ordering::SeqCst) => Response::page("x"),
+        _ => Response::hostile(Hostile::CloseImmediately),
+    };
+    let others = recovering.clone();
+    let html = "<a href=/p>x</a><img src=/i><a href=http://b.test:PORT/>x</a>";
+    let site = Site::new().fallback(move |request| match request.path.as_str() {
+        "/" => Response::page(html.replace("PORT", request.authority.rsplit(':').next().unwrap())),
+        _ => recovering(request),
+    });
+    let web = Web::builder().host("a.test", site).host("b.test", Site::new().fallback(others)).start();
+    let directory = tempfile::tempdir().unwrap();
+    let (state, graph) = (directory.path().join("state"), directory.path().join("graph"));
+    let first = report(&web, &format!("--state {} --module graphml={}", state.display(), graph.display()), 1);
+    assert_eq!(first["counts"]["broken"], 3, "{first}");
+    let node = || {
+        let graph = fs::read_to_string(&graph).unwrap();
+        graph.lines().find(|line| line.contains("<node") && line.contains("/p\"")).unwrap().to_owned()
+    };
+    assert!(!node().contains(">page<"), "{}", node());
+
+    is_up.store(true, Ordering::SeqCst);
+    let again = resume(&state, "--retry-failed").expect(0);
+    let again: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!((&again["counts"]["broken"], &again["counts"]["pages"]), (&0.into(), &2.into()), "{again}");
+    assert_eq!((&again["complete"], &again["counts"]["urls"]), (&true.into(), &4.into()), "{again}");
+    assert!(node().contains(">page<"), "{}", node());
+}
+
+#[test]
+fn statuses_are_no_longer_accepted_when_a_resumed_check_says_so() {
+    let web = serve(&[("/", "<a href=/gone>x</a><a href=http://b.test/>x</a>")], missing);
+    let directory = tempfile::tempdir().unwrap();
+    let state = format!("--state {}", directory.path().join("state").display());
+    assert_eq!(report(&web, &format!("{state} --accept 404"), 0)["counts"]["broken"], 0);
+    let hits = web.hits();
+    let report = report(&web, &state, 1);
+    assert_eq!(found(&web, &report, "broken"), ["/gone: HTTP 404 Not Found", "b.test/: HTTP 404 Not Found"]);
+    assert_eq!(web.hits(), hits);
+}
+
+#[test]
+fn check_that_is_resumed_with_other_modules_keeps_its_report_and_prints_none() {
+    let web = serve(&[("/", "<a href=/a>x</a><a href=/gone>x</a>"), ("/a", "x")], missing);
+    let directory = tempfile::tempdir().unwrap();
+    let (state, urls) = (directory.path().join("state"), directory.path().join("urls.csv"));
+    check(&web, &format!("--state {} --format json --max-pages 1 --workers 1", state.display()));
+    let ended = resume(&state, &format!("--module urls={} --max-pages 10", urls.display())).expect(0);
+    assert!(!ended.stdout.contains("linked_from"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("Pages "), "{}", ended.stdout);
+    let report = fs::read_to_string(state.join("report")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap_or_else(|_| panic!("{report}"));
+    assert_eq!((&report["version"], &report["counts"]["pages"]), (&1.into(), &1.into()));
+    assert!(fs::read_to_string(&urls).unwrap().contains("/gone"));
+}
+
+#[test]
+fn redirect_loop_of_a_seed_is_reported() {
+    let site = Site::new().page("/", "x").redirect("/loop", "/pool").redirect("/pool", "/loop");
+    let web = Web::builder().host("a.test", site).start();
+    let report = report(&web, &web.url_of("a.test", "/loop"), 1);
+    assert_eq!(found(&web, &report, "broken"), ["/loop: too many redirects"]);
+    assert_eq!(report["broken"][0]["is_seed"], true);
+}
+
+#[test]
+fn dash_as_the_file_of_the_report_is_standard_output() {
+    let web = serve(&[("/", "x")], missing);
+    let ended = check(&web, "--output - --format json").expect(0);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}", ended.stdout));
+    assert_eq!(report["counts"]["pages"], 1);
 }
 
 #[test]

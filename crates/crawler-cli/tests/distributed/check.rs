@@ -11,13 +11,14 @@ use super::process::run;
 #[ignore = "needs redis-server: run by make test"]
 fn report_is_made_from_the_parts_of_all_workers_after_one_was_killed() {
     let fixture = Fixture::slow(6, 8);
-    let controller = fixture.start_crawl(3, &["--dead-after", "3s", "--module", "check=report.json"]);
+    let controller = fixture
+        .start_crawl(3, &["--dead-after", "3s", "--module", "check=report.log,format=json,accept=999"]);
     fixture.kill("worker 1");
     controller.wait_for_success();
-    let made = run(fixture.crawler(&["collect", "--of", "report.json"]));
+    let made = run(fixture.crawler(&["collect", "--of", "report.log"]));
     assert!(made.status.success(), "{made:?}");
     let report: Value =
-        serde_json::from_str(&fs::read_to_string(fixture.directory.path().join("report.json")).unwrap())
+        serde_json::from_str(&fs::read_to_string(fixture.directory.path().join("report.log")).unwrap())
             .unwrap();
     let status = fixture.status();
     assert_eq!(report["counts"]["pages"], status["pages"], "{report}");

@@ -8,7 +8,7 @@ use super::CheckOptions;
 use super::anchors::{MissingAnchors, identifier};
 use super::records::{LinkEntry, PageRecord, Record};
 use super::report::{Counts, Finding, Origin, Reference, Report};
-use super::urls::{Resolved, UrlState, Urls};
+use super::urls::{KeptUrl, Resolved, UrlState, Urls};
 use super::verdict::{List, Verdict};
 use crate::error::StorageError;
 use crate::format::counted;
@@ -181,37 +181,57 @@ impl<'u> Findings<'u> {
         self.reference_bytes = reference_bytes;
     }
 
-    /// Adds what no page links to: start URLs, and those that a sitemap lists. What redirects to a URL that is not fine is
-    /// named, and not the URL; in a loop, the URL that the crawl started with.
+    /// Adds what no page links to: start URLs, and those that a sitemap lists. Only the first URL of a chain of redirects is
+    /// added, and one URL of a loop.
     fn add_unlinked(&mut self) {
         let (urls, targets) = (self.urls, self.urls.redirect_targets());
-        let is_start = |found_on: Option<&str>| match found_on {
-            Some(url) => urls.sitemaps.contains(&urls.hash(url)),
-            None => true,
-        };
-        for (index, kept) in urls.kept.iter().enumerate() {
-            let hash = urls.hash(&kept.url);
-            let is_current = urls.states.get(&hash) == Some(&UrlState::Kept(index as u32));
-            let Resolved { verdict, is_endless, .. } = urls.resolve(hash);
-            let is_named = targets.contains(&hash) && !(is_endless && is_start(kept.found_on.as_deref()));
-            if !is_current || is_named || verdict == Verdict::Fine || self.is_known(hash) {
-                continue;
+        let mut in_loops = HashSet::new();
+        for are_targets in [false, true] {
+            for (index, kept) in urls.kept.iter().enumerate() {
+                let hash = urls.hash(&kept.url);
+                let is_current = urls.states.get(&hash) == Some(&UrlState::Kept(index as u32));
+                if !is_current || targets.contains(&hash) != are_targets || self.is_known(hash) {
+                    continue;
+                }
+                let Resolved { verdict, is_endless, .. } = urls.resolve(hash);
+                let chain = if is_endless { urls.chain(hash) } else { Vec::new() };
+                let is_first_of_loop = || {
+                    let is_reported = |url: &u64| self.is_known(*url) || in_loops.contains(url);
+                    is_endless && urls.is_start(kept) && !chain.iter().any(is_reported)
+                };
+                if verdict == Verdict::Fine || are_targets && !is_first_of_loop() {
+                    continue;
+                }
+                in_loops.extend(chain);
+                self.add_start(kept);
             }
-            let link = LinkEntry { url: kept.url.as_str().into(), ..LinkEntry::default() };
-            let Some((key, mut finding)) = self.finding_of(&link) else { continue };
-            finding.origin = Some(match &kept.found_on {
-                Some(url) => Origin::FoundOn(url.clone()),
-                None => Origin::Seed,
-            });
-            self.open(key, finding);
         }
+        self.count_dropped(&targets, in_loops);
+    }
+
+    /// Adds a URL that no page links to.
+    fn add_start(&mut self, kept: &KeptUrl) {
+        let link = LinkEntry { url: kept.url.as_str().into(), ..LinkEntry::default() };
+        let Some((key, mut finding)) = self.finding_of(&link) else { return };
+        finding.origin = Some(match &kept.found_on {
+            Some(url) => Origin::FoundOn(url.clone()),
+            None => Origin::Seed,
+        });
+        self.open(key, finding);
+    }
+
+    /// Counts the URLs that no page links to and of which no details are kept.
+    fn count_dropped(&mut self, targets: &HashSet<u64>, mut in_loops: HashSet<u64>) {
         let is_dropped =
             |state: &UrlState| matches!(state, UrlState::Dropped { .. } | UrlState::DroppedRedirect(_));
-        for (hash, _) in urls.states.iter().filter(|(_, state)| is_dropped(state)) {
-            let Resolved { hash: last, verdict, is_endless, .. } = urls.resolve(*hash);
-            let is_named = targets.contains(hash) && !is_endless;
-            if is_named || verdict == Verdict::Fine || self.is_known(*hash) {
+        for (hash, _) in self.urls.states.iter().filter(|(_, state)| is_dropped(state)) {
+            let Resolved { hash: last, verdict, is_endless, .. } = self.urls.resolve(*hash);
+            let is_counted = if is_endless { in_loops.contains(hash) } else { targets.contains(hash) };
+            if is_counted || verdict == Verdict::Fine || self.is_known(*hash) {
                 continue;
+            }
+            if is_endless {
+                in_loops.extend(self.urls.chain(*hash));
             }
             if verdict == Verdict::NotReached {
                 self.not_reached.insert(last);

@@ -249,6 +249,17 @@ impl Urls {
         }
     }
 
+    /// A URL and those that its redirects lead to.
+    pub(super) fn chain(&self, hash: u64) -> Vec<u64> {
+        let next = |hash: &u64| self.redirect(*self.states.get(hash)?).map(|(_, to, _)| to);
+        std::iter::successors(Some(hash), next).take(MAX_REDIRECTS as usize + 1).collect()
+    }
+
+    /// Whether the check started from a URL, a sitemap lists it, or such a URL redirects to it.
+    pub(super) fn is_start(&self, kept: &KeptUrl) -> bool {
+        kept.found_on.as_ref().is_none_or(|url| self.sitemaps.contains(&self.hash(url)))
+    }
+
     /// Follows the redirects of a URL.
     pub(super) fn resolve(&self, mut hash: u64) -> Resolved<'_> {
         let (mut target, mut is_redirected, mut is_permanent) = (None, false, true);
