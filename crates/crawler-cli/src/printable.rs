@@ -16,6 +16,12 @@ pub fn print_stdout(text: &str) -> bool {
     is_printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
+/// Prints text to standard error.
+pub fn print_stderr(text: &str) {
+    // If standard error is closed, the exit status remains.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
 /// Whether a write to standard output succeeded; prints the error if not. A closed pipe (`| head`) counts as success.
 pub fn is_printed(printed: io::Result<()>) -> bool {
     match printed {

@@ -25,7 +25,7 @@ pub const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 /// How often the live line is redrawn.
 const LIVE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Prints events and progress. The events of `-v` go to standard output, everything else to standard error.
+/// Prints events and progress. The events of `-v` go to standard output, unless it is taken, everything else to standard error.
 pub struct Progress {
     verbosity: Verbosity,
     started: Instant,
@@ -38,7 +38,8 @@ pub struct Progress {
     seed: String,
     /// What the crawl will do, until it is printed.
     plan: RefCell<Option<String>>,
-    out: RefCell<io::Stdout>,
+    /// Where events go.
+    out: RefCell<Box<dyn Write>>,
 }
 
 /// The latest counts and the URL of the request that was started last.
@@ -60,7 +61,7 @@ impl Progress {
         let mut stats = Stats::default();
         stats.admitted = 1;
         let current = RefCell::new(Current { stats, url: String::new() });
-        let (started, out) = (Instant::now(), RefCell::new(io::stdout()));
+        let (started, out) = (Instant::now(), RefCell::new(Box::new(io::stdout()) as Box<dyn Write>));
         Progress {
             verbosity,
             started,
@@ -72,6 +73,11 @@ impl Progress {
             plan: RefCell::default(),
             out,
         }
+    }
+
+    /// Prints events to standard error, too.
+    pub fn without_stdout(self) -> Progress {
+        Progress { out: RefCell::new(Box::new(io::stderr())), ..self }
     }
 
     /// Prints what the crawl will do when it starts.

@@ -1,6 +1,8 @@
 //! The classic mode: saves all pages of one site within a number of hops, level by level, as numbered files.
 
 mod levels;
+mod task_budget;
+mod url_rows;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,13 +13,13 @@ use tokio::task::JoinSet;
 use url::Url;
 
 use self::levels::{Levels, LinkStatus};
-use crate::backend::HostDelay;
-use crate::config::{FetchConfig, Oversize, fetch_setters};
-use crate::error::Error;
+use self::task_budget::{TaskBudget, TaskRequests};
+use self::url_rows::UrlRows;
+use crate::config::{FetchConfig, fetch_setters};
+use crate::error::{Error, StorageError};
 use crate::event::{Event, Observer, OutcomeObserver};
 use crate::fetch::fetcher::{FetchResult, Fetcher};
-use crate::fetch::http::{BodyGrant, BodyPolicy, ByteBudget, Download};
-use crate::fetch::polite_client::FetchBudget;
+use crate::fetch::http::Download;
 use crate::fetch::proxy_health::ProxyHealth;
 use crate::fetch::redirect;
 use crate::fetch::robots::directives::RobotsDirectives;
@@ -33,10 +35,12 @@ use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::pipeline::local_run::{block_on, check_outside_runtime};
 use crate::scope::{RejectReason, Scope};
-use crate::stats::{BodyBytes, RequestCounter, Stats};
+use crate::stats::{RequestCounter, Stats};
 use crate::stop::StopHandle;
 use crate::strip_query::StripQuery;
-use crate::task::{Depth, Task};
+use crate::task::{Admission, Depth, Task};
+use crate::task_kind::TaskKind;
+use crate::url_record::Discovery;
 
 /// The default maximum size of a page. Pages are saved whole, so this only protects the memory.
 const MAX_PAGE_BYTES: usize = 50_000_000;
@@ -66,6 +70,8 @@ pub struct ClassicCrawl {
     max_depth: u32,
     config: FetchConfig,
     overwrite: bool,
+    /// The file for the rows of all URLs.
+    urls: Option<PathBuf>,
     requests: RequestCounter,
     robots_waits: RobotsWaits,
     proxy_health: ProxyHealth,
@@ -83,6 +89,9 @@ pub struct ClassicReport {
     pub seed: Outcome,
     /// Whether the crawl was stopped before its end.
     pub stopped: bool,
+    /// Why rows of URLs are missing, if some are.
+    #[doc(hidden)]
+    pub urls_failure: Option<String>,
 }
 
 impl ClassicCrawl {
@@ -109,6 +118,7 @@ impl ClassicCrawl {
             max_depth,
             config,
             overwrite: false,
+            urls: None,
             requests: RequestCounter::default(),
             robots_waits: RobotsWaits::default(),
             proxy_health: ProxyHealth::default(),
@@ -178,10 +188,7 @@ impl ClassicCrawl {
 
     async fn run_observed<O: Observer + ?Sized>(self, observer: &O) -> Result<ClassicReport, Error> {
         self.config.check()?;
-        let pages = PageFiles::open(&self.directory, self.overwrite).map_err(Error::Output)?;
-        let concurrency = self.config.concurrency;
-        let budget =
-            Arc::new(PageBudget::new(self.config.max_page_bytes, self.config.requests.max_file_bytes));
+        let (pages, urls) = self.open_outputs().map_err(Error::Output)?;
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
         let strip_query = self.config.strip_query.clone();
         let seed = strip_query.strip(self.seed.as_str()).into_owned();
@@ -193,7 +200,6 @@ impl ClassicCrawl {
         let proxy_health = self.proxy_health;
         let fetcher = fetcher.with_request_counter(requests.clone()).with_robots_waits(self.robots_waits);
         let fetcher = fetcher.with_proxy_health(proxy_health.clone());
-        let fetcher = Arc::new(fetcher);
         let mut scope = self.scope;
         scope.strip_query(&strip_query);
         let mut crawl = RunningCrawl {
@@ -209,42 +215,27 @@ impl ClassicCrawl {
             product_token,
             accepted,
             save,
+            urls,
         };
         let (stop, started) = (self.stop, Instant::now());
         // The user chose the seed, so it is not checked for traps.
-        let _ = crawl.levels.mark_seen(&seed, 0, 0, || Ok(()));
+        let admission = crawl.admission(|| None);
+        let _ = crawl.levels.mark_seen(&seed, 0, 0, admission.as_ref(), || Ok(()));
         crawl.stats.admitted = 1;
-        let mut fetches = JoinSet::new();
-        loop {
-            while fetches.len() < concurrency
-                && !stop.is_stop_requested()
-                && let Some(task) = crawl.levels.next()
-            {
-                crawl.observer.on_fetch_start(task.url.as_str(), task.depth);
-                let (fetcher, budget) = (Arc::clone(&fetcher), Arc::clone(&budget));
-                fetches.spawn(async move {
-                    let result = fetcher.fetch(&task.url, &*budget).await;
-                    (task, result)
-                });
-            }
-            let joined = tokio::select! {
-                joined = fetches.join_next() => joined,
-                cause = proxy_health.given_up() => return Err(Error::Proxy(cause)),
-            };
-            match joined {
-                Some(Ok((task, result))) => {
-                    crawl.stats.received = budget.received.load(Ordering::Relaxed);
-                    crawl.complete(&task, result);
-                }
-                Some(Err(failed)) => std::panic::resume_unwind(failed.into_panic()),
-                None if !stop.is_stop_requested() && crawl.levels.descend() => {}
-                None => break,
-            }
-        }
-        crawl.complete_not_reached();
+        crawl.fetch_all(&Arc::new(fetcher), &proxy_health, &stop).await?;
         crawl.stats.requests = crawl.requests.total();
         crawl.stats.elapsed = started.elapsed();
-        Ok(ClassicReport { stats: crawl.stats, seed: crawl.seed, stopped: stop.is_stop_requested() })
+        let (stopped, urls_failure) = (stop.is_stop_requested(), crawl.urls.and_then(UrlRows::finish));
+        Ok(ClassicReport { stats: crawl.stats, seed: crawl.seed, stopped, urls_failure })
+    }
+
+    /// Opens the directory for the pages and the file for the rows of URLs. If one cannot be used, the other is not changed.
+    fn open_outputs(&self) -> Result<(PageFiles, Option<UrlRows>), StorageError> {
+        PageFiles::open_with(&self.directory, self.overwrite, |pages| {
+            let Some(path) = &self.urls else { return Ok(None) };
+            pages.ensure_not_page(path)?;
+            UrlRows::open(path, self.overwrite).map(Some)
+        })
     }
 }
 
@@ -266,6 +257,9 @@ impl std::fmt::Debug for ClassicCrawl {
 pub trait ClassicInternals {
     /// Changes how pages are fetched.
     fn configure(self, change: impl FnOnce(&mut FetchConfig)) -> Self;
+
+    /// Writes a row for every URL to this file: CSV if its name ends with `.csv`, otherwise JSON lines; `-` is standard output.
+    fn urls(self, path: impl Into<PathBuf>) -> Self;
 
     /// Counts the requests in this counter when they are sent. The counts that observers get are as of the last outcome.
     fn request_counter(self, requests: RequestCounter) -> Self;
@@ -289,6 +283,11 @@ impl ClassicInternals for ClassicCrawl {
         self
     }
 
+    fn urls(mut self, path: impl Into<PathBuf>) -> ClassicCrawl {
+        self.urls = Some(path.into());
+        self
+    }
+
     fn request_counter(mut self, requests: RequestCounter) -> ClassicCrawl {
         self.requests = requests;
         self
@@ -309,35 +308,6 @@ impl ClassicInternals for ClassicCrawl {
     }
 }
 
-/// The budget of all requests of a crawl: pages have a maximum size, and received bytes are counted.
-struct PageBudget {
-    policy: BodyPolicy,
-    received: AtomicU64,
-}
-
-impl PageBudget {
-    fn new(limit: usize, file_limit: usize) -> PageBudget {
-        let policy = BodyPolicy::Page { limit, oversize: Oversize::Drop, file_limit };
-        PageBudget { policy, received: AtomicU64::new(0) }
-    }
-}
-
-impl ByteBudget for PageBudget {}
-
-impl FetchBudget for PageBudget {
-    async fn before_wait(&self) {}
-
-    async fn grant(&self) -> Result<Option<BodyGrant>, Outcome> {
-        Ok(Some(BodyGrant::unlimited(self.policy)))
-    }
-
-    fn record_bytes(&self, bytes: BodyBytes) {
-        self.received.fetch_add(bytes.received, Ordering::Relaxed);
-    }
-
-    async fn host_slowed(&self, _: &str, _: HostDelay) {}
-}
-
 /// A running crawl.
 struct RunningCrawl<'a, O: ?Sized> {
     scope: Scope,
@@ -354,36 +324,96 @@ struct RunningCrawl<'a, O: ?Sized> {
     accepted: AcceptedTypes,
     /// The pages that are saved.
     save: Scope,
+    /// The rows of all URLs, if they are wanted.
+    urls: Option<UrlRows>,
 }
 
 impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
     /// Adds a URL to its level if it is in scope and new, or lowers its depth.
-    fn admit(&mut self, url: &str, depth: Depth, redirects: u8) -> Result<LinkStatus, RejectReason> {
+    fn admit(
+        &mut self,
+        url: &str,
+        depth: Depth,
+        redirects: u8,
+        admission: Option<&Arc<Admission>>,
+    ) -> Result<LinkStatus, RejectReason> {
         // Most links were seen before, and were checked then.
-        let status = self.levels.mark_seen(url, depth, redirects, || self.scope.check(url))?;
+        let status = self.levels.mark_seen(url, depth, redirects, admission, || self.scope.check(url))?;
         if status == LinkStatus::New {
             self.stats.admitted += 1;
         }
         Ok(status)
     }
 
+    /// Fetches all URLs, level by level, until none is left or the crawl is stopped. Then every URL has its outcome.
+    async fn fetch_all(
+        &mut self,
+        fetcher: &Arc<Fetcher>,
+        proxy_health: &ProxyHealth,
+        stop: &StopHandle,
+    ) -> Result<(), Error> {
+        let (policy, received) = (TaskBudget::policy(fetcher.config()), Arc::new(AtomicU64::new(0)));
+        let (mut fetches, mut proxy_failure) = (JoinSet::new(), None);
+        loop {
+            while fetches.len() < fetcher.config().concurrency
+                && !stop.is_stop_requested()
+                && let Some(task) = self.levels.next()
+            {
+                self.observer.on_fetch_start(task.url.as_str(), task.depth);
+                let (fetcher, budget) = (Arc::clone(fetcher), TaskBudget::new(policy, Arc::clone(&received)));
+                fetches.spawn(async move {
+                    let result = fetcher.fetch(&task.url, &budget).await;
+                    (task, result, budget.into_requests())
+                });
+            }
+            let joined = tokio::select! {
+                joined = fetches.join_next() => joined,
+                cause = proxy_health.given_up(), if proxy_failure.is_none() => {
+                    proxy_failure = Some(cause);
+                    stop.abort();
+                    continue;
+                }
+            };
+            match joined {
+                Some(Ok((task, result, requests))) => {
+                    self.stats.received = received.load(Ordering::Relaxed);
+                    self.complete(&task, result, requests);
+                }
+                Some(Err(failed)) => std::panic::resume_unwind(failed.into_panic()),
+                None if !stop.is_stop_requested() && self.levels.descend() => {}
+                None => break,
+            }
+        }
+        self.complete_not_reached();
+        proxy_failure.map_or(Ok(()), |cause| Err(Error::Proxy(cause)))
+    }
+
+    /// How a URL is admitted now, if every URL gets a row.
+    fn admission(&self, discovery: impl FnOnce() -> Option<Discovery>) -> Option<Arc<Admission>> {
+        self.urls.as_ref().map(|_| Admission::now(discovery()))
+    }
+
     /// Processes the result of a fetch and records the outcome.
-    fn complete(&mut self, task: &Task, result: Result<FetchResult, Outcome>) {
+    fn complete(&mut self, task: &Task, result: Result<FetchResult, Outcome>, requests: TaskRequests) {
         let outcome = match result {
             Ok(FetchResult::Page(page)) => self.save(task, &page),
             Ok(FetchResult::Redirect(location)) => self.redirect(task, &location),
             Err(outcome) => outcome,
         };
-        self.record(task.depth, task.url.as_str(), outcome);
+        self.record(task, outcome, requests);
     }
 
-    fn record(&mut self, depth: Depth, url: &str, outcome: Outcome) {
+    fn record(&mut self, task: &Task, outcome: Outcome, requests: TaskRequests) {
+        let (url, depth) = (task.url.as_str(), task.depth);
         self.stats.record_outcome(&outcome);
         self.stats.requests = self.requests.total();
         if outcome != Outcome::Page {
             self.observer.on_event(Event::Ended { outcome: &outcome }, depth, url);
         }
         self.observer.on_progress(&self.stats, url);
+        if let Some(urls) = &self.urls {
+            urls.add(task, &outcome, requests);
+        }
         if depth == 0 {
             self.seed = outcome;
         }
@@ -416,16 +446,23 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
         let robots =
             product_token.map_or_else(RobotsDirectives::default, |token| page.robots_directives(token));
         let read = if self.accepted.is_empty() { html::read_links } else { html::read };
-        let mut follower = LinkFollower { crawl: self, task, product_token, robots };
+        let admission = self.admission(|| Some(Discovery::on(task.url.as_str(), TaskKind::Page)));
+        let mut follower = LinkFollower { crawl: self, task, product_token, robots, admission };
         read(&task.url, page.content_type.as_deref(), &page.body, &mut follower);
     }
 
-    fn follow_link(&mut self, task: &Task, is_nofollow: bool, target: Result<&str, BadLink>) {
+    fn follow_link(
+        &mut self,
+        task: &Task,
+        admission: Option<&Arc<Admission>>,
+        is_nofollow: bool,
+        target: Result<&str, BadLink>,
+    ) {
         self.stats.links += 1;
         let target = target.map(|url| self.strip_query.strip(url));
         let (url, admitted) = match &target {
             Ok(url) if is_nofollow => (&**url, Err(RejectReason::Nofollow)),
-            Ok(url) => (&**url, self.admit(url, task.depth + 1, 0)),
+            Ok(url) => (&**url, self.admit(url, task.depth + 1, 0, admission)),
             Err(bad) => ("", Err(RejectReason::InvalidLink(*bad))),
         };
         match admitted {
@@ -456,8 +493,13 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
     /// The target has the depth of the URL that redirected to it.
     fn redirect(&mut self, task: &Task, location: &str) -> Outcome {
         let strip_query = self.strip_query.clone();
+        let found = || {
+            let from = task.admission.as_ref().and_then(|admission| admission.discovery.as_deref());
+            Some(Discovery::redirected(from, task.url.as_str()))
+        };
+        let admission = self.admission(found);
         redirect::follow(&task.url, task.redirects, location, &strip_query, |target, redirects| {
-            self.admit(target, task.depth, redirects).map(drop)
+            self.admit(target, task.depth, redirects, admission.as_ref()).map(drop)
         })
     }
 
@@ -465,7 +507,7 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
     fn complete_not_reached(&mut self) {
         loop {
             while let Some(task) = self.levels.next() {
-                self.record(task.depth, task.url.as_str(), Outcome::NotReached);
+                self.record(&task, Outcome::NotReached, TaskRequests::default());
             }
             if !self.levels.descend() {
                 break;
@@ -480,6 +522,8 @@ struct LinkFollower<'a, 'o, O: ?Sized> {
     task: &'a Task,
     product_token: Option<&'a str>,
     robots: RobotsDirectives,
+    /// How its links are admitted.
+    admission: Option<Arc<Admission>>,
 }
 
 impl<O: Observer + ?Sized> PageHandler for LinkFollower<'_, '_, O> {
@@ -497,12 +541,12 @@ impl<O: Observer + ?Sized> PageHandler for LinkFollower<'_, '_, O> {
 
     fn requisite(&mut self, kind: RequisiteKind, target: Result<&str, BadLink>) {
         if self.crawl.accepted.may_be(kind) && target != Err(BadLink::Scheme) {
-            self.crawl.follow_link(self.task, self.robots.nofollow, target);
+            self.crawl.follow_link(self.task, self.admission.as_ref(), self.robots.nofollow, target);
         }
     }
 
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
         let is_nofollow = self.robots.nofollow || kind.is_nofollow() && self.product_token.is_some();
-        self.crawl.follow_link(self.task, is_nofollow, target);
+        self.crawl.follow_link(self.task, self.admission.as_ref(), is_nofollow, target);
     }
 }

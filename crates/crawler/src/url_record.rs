@@ -1,6 +1,6 @@
 //! What is known about a URL of a crawl when it is completed, for outputs that have a row for every URL.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,39 @@ pub struct RequestRecord {
     pub content_type: Option<String>,
     /// The bytes of the body.
     pub bytes: BodyBytes,
+}
+
+/// Records the requests that a fetch sends, of which the last one counts.
+#[derive(Debug, Default)]
+pub(crate) struct LastRequest(Mutex<RequestRecord>);
+
+impl LastRequest {
+    /// Called when a request starts to connect, and when it is written.
+    pub(crate) fn started(&self) {
+        *self.record() = RequestRecord { requested: Some(SystemTime::now()), ..RequestRecord::default() };
+    }
+
+    /// Called when the response begins.
+    pub(crate) fn response_started(&self, status: u16, content_type: Option<&str>) {
+        let mut request = self.record();
+        request.first_byte = Some(SystemTime::now());
+        (request.status, request.content_type) = (Some(status), content_type.map(str::to_owned));
+    }
+
+    /// Called when the request has ended, with the body bytes that it read.
+    pub(crate) fn done(&self, bytes: BodyBytes) {
+        let mut request = self.record();
+        (request.done, request.bytes) = (Some(SystemTime::now()), bytes);
+    }
+
+    /// Takes the record of the last request.
+    pub(crate) fn take(&self) -> RequestRecord {
+        std::mem::take(&mut *self.record())
+    }
+
+    fn record(&self) -> MutexGuard<'_, RequestRecord> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A URL of the crawl and its outcome. Each admitted URL has one record.

@@ -8,9 +8,10 @@ use crawler::internal::classic::ClassicInternals as _;
 use crawler::internal::task::Depth;
 use url::Url;
 
-use super::crawl::complete_seed;
+use super::crawl::{absolute, complete_seed};
 use super::{FetchArgs, Verbosity};
 use crate::commands::crawl::plan;
+use crate::commands::crawl::summary_file::is_stdout;
 use crate::values;
 
 /// The arguments as parsed.
@@ -26,7 +27,7 @@ pub struct ClassicArgs {
     #[arg(value_name = "maxDepth", required = true, allow_negative_numbers = true, value_parser = values::depth)]
     max_depth: Option<Depth>,
 
-    /// Delete the numbered files of an earlier crawl in pageDirectory first
+    /// Delete the numbered files of an earlier crawl in pageDirectory first, and what is in the file of --urls
     #[arg(long)]
     overwrite: bool,
     /// Follow only links below this URL prefix [default: the seed's scheme, host and port]
@@ -39,6 +40,14 @@ pub struct ClassicArgs {
 
     #[command(flatten)]
     fetch: FetchArgs,
+
+    /// Write every URL with its outcome to this file: CSV if FILE ends with .csv, otherwise JSON lines; '-' is standard
+    /// output
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    urls: Option<PathBuf>,
+    /// Also write the summary to this file, as JSON; '-' is standard output
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    summary: Option<PathBuf>,
 }
 
 /// Gives an option that the classic crawl shares with `crawl` its own default: pages are saved whole.
@@ -59,6 +68,10 @@ pub struct ClassicJob {
     pub concurrency: usize,
     /// What the crawl will do, in one line.
     pub plan: String,
+    /// The file of `--summary`.
+    pub summary: Option<PathBuf>,
+    /// Whether rows or the JSON summary are written to standard output, so that nothing else may be.
+    pub is_stdout_taken: bool,
     /// How much is printed.
     pub verbosity: Verbosity,
     /// The cookies of the crawl.
@@ -73,6 +86,7 @@ impl ClassicArgs {
     /// Checks the arguments.
     pub fn validate(mut self) -> Result<ClassicJob, String> {
         self.fetch.resolve_logins()?;
+        self.check_outputs()?;
         // Clap requires all three.
         let missing = |name| format!("missing <{name}>");
         let mut seed = self.seed.clone().ok_or_else(|| missing("seedURL"))?;
@@ -85,15 +99,42 @@ impl ClassicArgs {
         let config = self.fetch.config(std::slice::from_ref(&seed), self.concurrency, self.concurrency)?;
         let save_cookies = self.fetch.login.save_cookies().map(Path::to_owned);
         let cookies = config.requests.cookies.clone();
-        let plan = plan::classic(&seed, internal.as_ref(), &directory, max_depth);
+        let urls = self.urls.as_deref().map(|path| if is_stdout(path) { Path::new("-") } else { path });
+        let plan = plan::classic(&seed, internal.as_ref(), &directory, max_depth, urls);
         let crawl =
             ClassicCrawl::new(seed.as_str(), directory, max_depth).map_err(|error| error.to_string())?;
         let mut crawl = crawl.overwrite(self.overwrite).configure(|fetch| *fetch = config);
+        if let Some(path) = urls {
+            crawl = crawl.urls(path);
+        }
         if let Some(prefix) = &internal {
             crawl = crawl.internal_prefix(prefix).map_err(|error| format!("{error} (--internal)"))?;
         }
         let (concurrency, verbosity) = (self.concurrency, self.fetch.verbosity());
-        let warning = self.fetch.warning();
-        Ok(ClassicJob { crawl, seed, concurrency, plan, verbosity, warning, cookies, save_cookies })
+        let is_stdout_taken = [&self.urls, &self.summary].into_iter().flatten().any(|path| is_stdout(path));
+        Ok(ClassicJob {
+            crawl,
+            seed,
+            concurrency,
+            plan,
+            is_stdout_taken,
+            verbosity,
+            cookies,
+            save_cookies,
+            warning: self.fetch.warning(),
+            summary: self.summary,
+        })
+    }
+
+    /// Checks that no two outputs use the same file.
+    fn check_outputs(&self) -> Result<(), String> {
+        let (Some(urls), Some(summary)) = (&self.urls, &self.summary) else { return Ok(()) };
+        match is_stdout(urls) && is_stdout(summary) {
+            true => Err("--urls and --summary both write to standard output; give one of them a file".into()),
+            false if absolute("--urls", urls)? == absolute("--summary", summary)? => {
+                Err("--urls and --summary write the same file; give different files".into())
+            }
+            false => Ok(()),
+        }
     }
 }

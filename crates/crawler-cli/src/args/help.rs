@@ -68,7 +68,7 @@ Exit status:
   0    the crawl finished; some pages may have failed
   1    the seed was not saved, the crawl failed, or the summary was not printed
   2    invalid arguments; nothing was fetched or written
-  3    a page could not be written
+  3    a page, a row of --urls or the file of --summary could not be written
   130  interrupted by Ctrl-C; requests in flight finished first
   143  terminated by SIGTERM; requests in flight finished first
 A second signal exits at once, without waiting for requests in flight.

@@ -15,20 +15,25 @@ use url::Url;
 
 use crate::args::{ClassicJob, Verbosity};
 use crate::commands::cookie_file::CookieFile;
+use crate::commands::crawl::json::SummaryJson;
 use crate::commands::crawl::status_of;
-use crate::commands::{remedy, start_there, with_hint};
+use crate::commands::crawl::summary_file::SummaryFile;
+use crate::commands::{hint, remedy, start_there, with_hint};
 use crate::open_files::make_room;
-use crate::printable::{print_error, print_stdout};
+use crate::printable::{print_error, print_stderr, print_stdout};
 use crate::progress::Progress;
 use crate::summary::Counts;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
 /// Runs the command and returns its exit status.
 pub async fn run(job: ClassicJob) -> u8 {
-    let prepared = make_room(job.concurrency, &format!("--concurrency {}", job.concurrency))
-        .and_then(|()| CookieFile::new(job.save_cookies.as_deref(), job.cookies));
-    let cookie_file = match prepared {
-        Ok(cookie_file) => cookie_file,
+    let prepare = || {
+        make_room(job.concurrency, &format!("--concurrency {}", job.concurrency))?;
+        let cookie_file = CookieFile::new(job.save_cookies.as_deref(), job.cookies)?;
+        Ok::<_, String>((cookie_file, job.summary.as_deref().map(SummaryFile::new).transpose()?))
+    };
+    let (cookie_file, summary_file) = match prepare() {
+        Ok(prepared) => prepared,
         Err(error) => {
             print_error(&error);
             return EXIT_USAGE;
@@ -37,22 +42,75 @@ pub async fn run(job: ClassicJob) -> u8 {
     if let Some(warning) = job.warning.filter(|_| job.verbosity != Verbosity::Quiet) {
         print_error(warning);
     }
-    let status = crawl(&job.seed, job.crawl, job.verbosity, Some(job.plan)).await;
+    let printing = Printing {
+        plan: Some(job.plan),
+        is_stdout_taken: job.is_stdout_taken,
+        summary_file,
+        ..Printing::new(job.verbosity)
+    };
+    let status = crawl(&job.seed, job.crawl, printing).await;
     cookie_file.map_or(status, |file| file.write(status))
 }
 
-/// Crawls, after the plan of the crawl, shows the progress, prints the summary, and returns the exit status.
-pub async fn crawl(seed: &Url, crawl: ClassicCrawl, verbosity: Verbosity, plan: Option<String>) -> u8 {
+/// What is printed about a crawl, and where.
+pub struct Printing {
+    verbosity: Verbosity,
+    /// What the crawl will do.
+    plan: Option<String>,
+    is_stdout_taken: bool,
+    summary_file: Option<SummaryFile>,
+}
+
+impl Printing {
+    /// Prints the progress and the summary.
+    pub fn new(verbosity: Verbosity) -> Printing {
+        Printing { verbosity, plan: None, is_stdout_taken: false, summary_file: None }
+    }
+
+    fn progress(&mut self, seed: &Url, requests: RequestCounter, robots_waits: RobotsWaits) -> Progress {
+        let mut progress = Progress::new(self.verbosity, seed, requests, robots_waits);
+        if self.is_stdout_taken {
+            progress = progress.without_stdout();
+        }
+        match self.plan.take() {
+            Some(plan) => progress.announce(plan),
+            None => progress,
+        }
+    }
+
+    /// Prints and writes the result of a crawl, and returns the exit status. It is that of a signal if one stopped the crawl.
+    fn conclude(&self, seed: &Url, report: &ClassicReport, signal_status: Option<u8>) -> u8 {
+        let is_printed = match (self.verbosity, self.is_stdout_taken) {
+            (Verbosity::Quiet, _) => true,
+            (_, false) => print_stdout(&summary(report)),
+            (_, true) => {
+                print_stderr(&summary(report));
+                true
+            }
+        };
+        let urls = report.urls_failure.as_ref();
+        let urls = urls.map(|cause| format!("cannot write all URLs: {cause}{}", hint(cause)));
+        let written = |file: &SummaryFile| file.write(&SummaryJson::of_classic(report)).err();
+        let failures: Vec<String> =
+            urls.into_iter().chain(self.summary_file.as_ref().and_then(written)).collect();
+        failures.iter().for_each(|failure| print_error(failure));
+        match signal_status.unwrap_or_else(|| exit_status(seed, report)) {
+            status if signal_status.is_some() => status,
+            _ if !failures.is_empty() => EXIT_NOT_WRITTEN,
+            0 if !is_printed => EXIT_FAILED,
+            status => status,
+        }
+    }
+}
+
+/// Crawls, shows the progress, prints the summary, and returns the exit status.
+pub async fn crawl(seed: &Url, crawl: ClassicCrawl, mut printing: Printing) -> u8 {
     let _size_limit = signals::survive_the_file_size_limit();
     let (requests, robots_waits) = (RequestCounter::default(), RobotsWaits::default());
     let proxy_health = ProxyHealth::default();
     let crawl = crawl.request_counter(requests.clone()).robots_waits(robots_waits.clone());
     let crawl = crawl.proxy_health(proxy_health.clone());
-    let progress = Progress::new(verbosity, seed, requests, robots_waits);
-    let progress = Rc::new(match plan {
-        Some(plan) => progress.announce(plan),
-        None => progress,
-    });
+    let progress = Rc::new(printing.progress(seed, requests, robots_waits));
     let stop = StopHandle::new();
     let signal_status = Rc::new(Cell::new(None));
     let tasks = tokio::task::LocalSet::new();
@@ -70,17 +128,12 @@ pub async fn crawl(seed: &Url, crawl: ClassicCrawl, verbosity: Verbosity, plan: 
     show.abort();
     report_outages.abort();
     progress.finish();
-    let report = match report {
-        Ok(report) => report,
+    match report {
+        Ok(report) => printing.conclude(seed, &report, signal_status.get()),
         Err(error) => {
             print_error(&with_hint(&error));
-            return status_of(&error);
+            status_of(&error)
         }
-    };
-    let printed = verbosity == Verbosity::Quiet || print_stdout(&summary(&report));
-    match signal_status.get().unwrap_or_else(|| exit_status(seed, &report)) {
-        0 if !printed => EXIT_FAILED,
-        status => status,
     }
 }
 

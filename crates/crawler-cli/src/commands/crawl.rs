@@ -11,7 +11,6 @@ mod summary;
 pub mod summary_file;
 
 use std::cell::Cell;
-use std::io::{self, Write};
 use std::sync::Arc;
 
 use crawler::internal::backend::durable::StateReader;
@@ -33,7 +32,7 @@ use crate::commands::check::{self, ReportDirectory};
 use crate::commands::cookie_file::CookieFile;
 use crate::commands::{hint, with_hint};
 use crate::open_files::{make_room, spare};
-use crate::printable::{print_error, print_stdout};
+use crate::printable::{print_error, print_stderr, print_stdout};
 use crate::summary::Counts;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
@@ -310,8 +309,7 @@ fn print_summary(options: &CrawlOptions, summary: &str) -> bool {
         // The last progress object on standard error has all the counts.
         (_, true) if options.progress == ProgressForm::Json => true,
         (_, true) => {
-            // If standard error is closed, the exit status remains.
-            let _ = io::stderr().write_all(summary.as_bytes());
+            print_stderr(summary);
             true
         }
     }

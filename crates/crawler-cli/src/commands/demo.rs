@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::EXIT_FAILED;
 use crate::args::Verbosity;
-use crate::commands::classic;
+use crate::commands::classic::{self, Printing};
 use crate::printable::{print_error, print_stdout};
 
 /// Deep enough to reach all pages of the site.
@@ -30,7 +30,7 @@ pub async fn run(verbosity: Verbosity) -> u8 {
             if !print_stdout(&format!("Serving a small site at {url}\n  {command}\n\n")) {
                 return EXIT_FAILED;
             }
-            let status = classic::crawl(&seed, crawl, verbosity, None).await;
+            let status = classic::crawl(&seed, crawl, Printing::new(verbosity)).await;
             let first = std::fs::read_to_string(directory.join("1")).unwrap_or_default();
             let first_lines: String = first.lines().take(6).map(|line| format!("  {line}\n")).collect();
             print_stdout(&format!("\nThe pages are in {directory_name}; page 1 starts with:\n{first_lines}"));

@@ -7,6 +7,7 @@ mod arguments;
 mod browser;
 mod budgets;
 mod check;
+mod classic_urls;
 mod collect;
 mod common;
 mod config;

@@ -22,7 +22,7 @@ const POLITE: &str = "--resolve *=127.0.0.1 --allow-private --scope host";
 
 /// The rows by path, each of which must occur once.
 #[track_caller]
-fn by_path(web: &Web, rows: &[Value]) -> BTreeMap<String, Value> {
+pub fn by_path(web: &Web, rows: &[Value]) -> BTreeMap<String, Value> {
     let path = |row: &Value| row["url"].as_str().unwrap().replace(&web.url(""), "");
     let by_path: BTreeMap<String, Value> = rows.iter().map(|row| (path(row), row.clone())).collect();
     assert_eq!(by_path.len(), rows.len(), "a URL occurs twice");
@@ -31,7 +31,7 @@ fn by_path(web: &Web, rows: &[Value]) -> BTreeMap<String, Value> {
 
 /// Checks that every URL that the server has seen has a row with the status of its last response.
 #[track_caller]
-fn agrees_with_log(web: &Web, rows: &BTreeMap<String, Value>) {
+pub fn agrees_with_log(web: &Web, rows: &BTreeMap<String, Value>) {
     for hit in web.log().iter().filter(|hit| hit.path != "/robots.txt") {
         let row = rows.get(&hit.path).unwrap_or_else(|| panic!("{} has no row", hit.path));
         let last = web.log().iter().rfind(|other| other.path == hit.path).unwrap().status;
@@ -49,7 +49,7 @@ fn agrees_with_log(web: &Web, rows: &BTreeMap<String, Value>) {
 }
 
 /// A site with a URL of each outcome.
-fn every_outcome() -> Web {
+pub fn every_outcome() -> Web {
     let links = [
         "/a",
         "/old",
@@ -176,7 +176,7 @@ fn rows_of(web: &Web, path: &Path) -> BTreeMap<String, Value> {
     by_path(web, &objects_in(path))
 }
 
-fn outcomes(rows: &BTreeMap<String, Value>) -> BTreeMap<String, usize> {
+pub fn outcomes(rows: &BTreeMap<String, Value>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for row in rows.values() {
         *counts.entry(row["outcome"].as_str().unwrap().to_owned()).or_default() += 1;

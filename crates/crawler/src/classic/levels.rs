@@ -8,7 +8,7 @@ use std::sync::Arc;
 use url::Url;
 
 use crate::scope::RejectReason;
-use crate::task::{Depth, Task};
+use crate::task::{Admission, Depth, Task};
 
 /// The minimum length of a prefix that is shared. A shorter one is not worth a pointer.
 const MIN_SHARED: usize = 16;
@@ -48,6 +48,7 @@ struct QueuedUrl {
     length: u16,
     rest: Box<str>,
     redirects: u8,
+    admission: Option<Arc<Admission>>,
 }
 
 impl QueuedUrl {
@@ -76,6 +77,7 @@ impl Levels {
         url: &str,
         depth: Depth,
         redirects: u8,
+        admission: Option<&Arc<Admission>>,
         check: impl FnOnce() -> Result<(), RejectReason>,
     ) -> Result<LinkStatus, RejectReason> {
         let status = match self.depths.entry(self.key.hash_one(url)) {
@@ -91,31 +93,31 @@ impl Levels {
             Entry::Occupied(_) => LinkStatus::Seen,
         };
         if status != LinkStatus::Seen {
-            let queued = self.compress(url, redirects);
+            let queued = self.compress(url, redirects, admission.cloned());
             let level = if depth == self.depth { &mut self.this_level } else { &mut self.next_level };
             level.push_back(queued);
         }
         Ok(status)
     }
 
-    fn compress(&mut self, url: &str, redirects: u8) -> QueuedUrl {
+    fn compress(&mut self, url: &str, redirects: u8, admission: Option<Arc<Admission>>) -> QueuedUrl {
         let same = self.shared.bytes().zip(url.bytes()).take_while(|(one, other)| one == other).count();
         if same < MIN_SHARED && url.len() > MIN_PREFIX_SOURCE {
             self.shared = url.into();
-            return self.compress(url, redirects);
+            return self.compress(url, redirects, admission);
         }
         // A normalized URL is ASCII, so it can be split anywhere.
         let same = if same < MIN_SHARED || !url.is_char_boundary(same) { 0 } else { same };
         let length = u16::try_from(same).unwrap_or(0);
         let (shared, rest) = (Arc::clone(&self.shared), url[usize::from(length)..].into());
-        QueuedUrl { shared, length, rest, redirects }
+        QueuedUrl { shared, length, rest, redirects, admission }
     }
 
     /// The next URL of this level.
     pub fn next(&mut self) -> Option<Task> {
         loop {
             let queued = self.this_level.pop_front()?;
-            let (url, redirects) = (queued.url(), queued.redirects);
+            let (url, redirects, admission) = (queued.url(), queued.redirects, queued.admission);
             let smallest = self.depths.get(&self.key.hash_one(url.as_str()));
             // It was fetched already, at a smaller depth.
             if smallest.is_some_and(|smallest| *smallest < self.depth) {
@@ -123,7 +125,7 @@ impl Levels {
             }
             // A queued URL is normalized, so it parses.
             if let Ok(url) = Url::parse(&url) {
-                return Some(Task { url, depth: self.depth, redirects });
+                return Some(Task { url, depth: self.depth, redirects, admission });
             }
         }
     }
@@ -141,13 +143,13 @@ mod tests {
     use super::*;
 
     fn mark_seen(levels: &mut Levels, url: &str, depth: Depth, redirects: u8) -> LinkStatus {
-        levels.mark_seen(url, depth, redirects, || Ok(())).unwrap()
+        levels.mark_seen(url, depth, redirects, None, || Ok(())).unwrap()
     }
 
     #[test]
     fn a_url_that_fails_the_check_is_not_marked_as_seen() {
         let mut levels = Levels::default();
-        let rejected = levels.mark_seen("http://a/", 0, 0, || Err(RejectReason::External));
+        let rejected = levels.mark_seen("http://a/", 0, 0, None, || Err(RejectReason::External));
         assert_eq!(rejected, Err(RejectReason::External));
         assert_eq!(levels.next(), None);
         assert_eq!(mark_seen(&mut levels, "http://a/", 0, 0), LinkStatus::New);

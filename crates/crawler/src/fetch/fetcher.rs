@@ -160,7 +160,12 @@ impl Fetcher {
         match self.try_download(url, budget).await {
             // The crawl stopped before the retry.
             Err(Outcome::NotReached) => Err(budget.stopped_before_retry(failure)),
-            result => result,
+            result => {
+                if !stale {
+                    budget.retried();
+                }
+                result
+            }
         }
     }
 

@@ -46,6 +46,9 @@ pub trait FetchBudget: ByteBudget {
         false
     }
 
+    /// Called after a request that was sent again after a failure that may pass.
+    fn retried(&self) {}
+
     /// Called when a HEAD request did not show whether a URL can be fetched: the next request is a GET request.
     fn head_failed(&self) {}
 

@@ -302,8 +302,8 @@ impl PagePipeline {
         files.failure.is_none()
     }
 
-    /// Appends the rows of a URL that was not reached: a resumed crawl removes them.
-    pub fn write_unreached(&self, record: &UrlRecord) {
+    /// Appends the rows of a URL that no state records, such as one that was not reached: a resumed crawl removes them.
+    pub fn write_unrecorded(&self, record: &UrlRecord) {
         self.process_url(record);
         let mut writes = Vec::new();
         self.add_url(record, &mut writes);

@@ -18,13 +18,25 @@ pub struct PageFiles {
 
 impl PageFiles {
     /// Opens an existing, writable directory. Numbered files in it are an error, or are removed if `overwrite` is set.
-    pub fn open(path: &Path, overwrite: bool) -> Result<PageFiles, StorageError> {
-        let files = NumberedDir::open(path)?;
+    /// Nothing is removed if `prepare` fails.
+    pub fn open_with<T>(
+        path: &Path,
+        overwrite: bool,
+        prepare: impl FnOnce(&PageFiles) -> Result<T, StorageError>,
+    ) -> Result<(PageFiles, T), StorageError> {
+        let pages = PageFiles { files: NumberedDir::open(path)?, next: 1 };
         if !overwrite {
-            files.ensure_empty()?;
+            pages.files.ensure_empty()?;
         }
-        files.remove_after(0)?;
-        Ok(PageFiles { files, next: 1 })
+        pages.files.removable_after(0)?;
+        let prepared = prepare(&pages)?;
+        pages.files.remove_after(0)?;
+        Ok((pages, prepared))
+    }
+
+    /// Rejects the path of another output if it is that of a page.
+    pub fn ensure_not_page(&self, path: &Path) -> Result<(), StorageError> {
+        self.files.ensure_not_in(path)
     }
 
     /// Writes the next page and returns its number. The file is created atomically. A page that could not be written
@@ -67,6 +79,12 @@ mod tests {
     use crate::error::StorageErrorKind;
     use crate::modules::example;
     use std::fs;
+
+    impl PageFiles {
+        fn open(path: &Path, overwrite: bool) -> Result<PageFiles, StorageError> {
+            PageFiles::open_with(path, overwrite, |_| Ok(())).map(|(pages, ())| pages)
+        }
+    }
 
     fn with_each_method(test: impl Fn(&Path, PageFiles)) {
         NumberedDir::with_each_method(|path, files| test(path, PageFiles { files, next: 1 }));

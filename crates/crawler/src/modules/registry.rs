@@ -200,12 +200,14 @@ fn directory(output: impl Output + 'static, path: &str) -> RegisteredModule {
     RegisteredModule::Output(OutputSpec { output: Box::new(output), target: Target::Directory(path.into()) })
 }
 
-fn file_or_stdout(output: impl Output + 'static, path: &str) -> RegisteredModule {
-    match path {
-        "-" => RegisteredModule::Module(Box::new(StdoutOutput::new(output))),
-        path => RegisteredModule::Output(OutputSpec {
+/// An output to a file, or to standard output if the path is `-`.
+pub(crate) fn file_or_stdout(output: impl Output + 'static, path: impl AsRef<Path>) -> RegisteredModule {
+    let path = path.as_ref();
+    match path == Path::new("-") {
+        true => RegisteredModule::Module(Box::new(StdoutOutput::new(output))),
+        false => RegisteredModule::Output(OutputSpec {
             output: Box::new(output),
-            target: Target::File(path.into()),
+            target: Target::File(path.to_owned()),
         }),
     }
 }

@@ -233,7 +233,7 @@ impl<R: Backend> LocalRun<'_, R> {
     /// resumed crawl removes them.
     fn write_unreached(&self) -> Result<(), Error> {
         if self.pages.output_failure().is_none() && self.pages.wants_urls() {
-            self.backend.drain_pending(&mut |record| self.pages.write_unreached(&record))?;
+            self.backend.drain_pending(&mut |record| self.pages.write_unrecorded(&record))?;
             self.pages.flush_outputs(self.state.is_some());
         }
         Ok(())

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use url::Url;
@@ -18,7 +18,7 @@ use crate::sitemap;
 use crate::sitemap::reader::SitemapReader;
 use crate::stats::BodyBytes;
 use crate::task_kind::{TaskKind, shown_url};
-use crate::url_record::RequestRecord;
+use crate::url_record::{LastRequest, RequestRecord};
 use crate::worker::capacity::LeaseActivity;
 use crate::worker::domain_claims::DomainClaim;
 use crate::worker::{Permits, Worker, WorkerContext, record_failure};
@@ -36,7 +36,7 @@ pub(super) struct LeaseBudget<'a, R> {
     /// Bytes read since the last reservation.
     bytes_read: Mutex<BodyBytes>,
     /// The last request.
-    request: Mutex<RequestRecord>,
+    request: LastRequest,
     activity: LeaseActivity,
     /// The domains that the URL's robots.txt redirects to.
     claimed: Mutex<Vec<DomainClaim>>,
@@ -63,7 +63,7 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
             permit: Mutex::default(),
             has_reserved: AtomicBool::new(false),
             bytes_read: Mutex::default(),
-            request: Mutex::default(),
+            request: LastRequest::default(),
             activity,
             claimed: Mutex::default(),
             other_worker: OnceLock::new(),
@@ -95,11 +95,7 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
 
     /// The last request for the URL.
     pub(super) fn take_request(&self) -> RequestRecord {
-        std::mem::take(&mut *self.last_request())
-    }
-
-    fn last_request(&self) -> MutexGuard<'_, RequestRecord> {
-        self.request.lock().unwrap_or_else(PoisonError::into_inner)
+        self.request.take()
     }
 
     /// The worker that can fetch the URL instead of this one, because it owns the host that the URL's robots.txt
@@ -205,9 +201,7 @@ impl<R: Backend> ByteBudget for LeaseBudget<'_, R> {
 
     fn response_started(&self, status: u16, content_type: Option<&str>) {
         let content_type = content_type.filter(|_| self.worker.context.pipeline.wants_urls());
-        let mut request = self.last_request();
-        request.first_byte = Some(SystemTime::now());
-        (request.status, request.content_type) = (Some(status), content_type.map(str::to_owned));
+        self.request.response_started(status, content_type);
     }
 
     fn receive(&self, bytes: &[u8]) -> bool {
@@ -299,13 +293,11 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     }
 
     fn request_started(&self) {
-        *self.last_request() =
-            RequestRecord { requested: Some(SystemTime::now()), ..RequestRecord::default() };
+        self.request.started();
     }
 
     fn request_done(&self, bytes: BodyBytes) {
-        let mut request = self.last_request();
-        (request.done, request.bytes) = (Some(SystemTime::now()), bytes);
+        self.request.done(bytes);
     }
 
     fn stopped_before_retry(&self, _: Outcome) -> Outcome {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crawler::internal::backend::durable::StateStatus;
 use crawler::internal::backend::redis::{Member, Phase, Role};
 use crawler::internal::backend::{Budget, Snapshot};
+use crawler::internal::classic::ClassicReport;
 use crawler::internal::distributed::end_of;
 use crawler::internal::distributed::remote::CrawlStatus;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
@@ -254,6 +255,32 @@ impl<'s> SummaryJson<'s> {
             failed_sitemaps: &report.snapshot.failed_sitemaps,
             redis: report.redis_traffic,
             pagerank: PageRankJson::new(&report.snapshot),
+        }
+    }
+}
+
+impl SummaryJson<'static> {
+    /// The result of a classic crawl. It has no modules, and gives up no hosts.
+    pub fn of_classic(report: &ClassicReport) -> SummaryJson<'static> {
+        static NO_FAILURES: BTreeMap<String, u64> = BTreeMap::new();
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
+        let (counts, elapsed) = (Counts::from_stats(&report.stats), report.stats.elapsed);
+        let end = if report.stopped { CrawlEnd::Stopped } else { CrawlEnd::Finished };
+        SummaryJson {
+            state: StateJson::ended(end),
+            resumed: false,
+            elapsed_seconds: rounded(elapsed.as_secs_f64()),
+            pages_per_second: rounded(counts.pages_per_second(elapsed)),
+            counts,
+            module_failures: &NO_FAILURES,
+            last_module_failure: None,
+            module_summaries: &[],
+            output_failure: report.urls_failure.clone(),
+            module_failure: None,
+            unreachable_hosts: &NONE,
+            failed_sitemaps: &NONE,
+            redis: None,
+            pagerank: None,
         }
     }
 }

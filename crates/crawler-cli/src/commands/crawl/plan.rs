@@ -30,14 +30,24 @@ pub fn lines(options: &CrawlOptions) -> Vec<String> {
 }
 
 /// The line of a classic crawl.
-pub fn classic(seed: &Url, prefix: Option<&Url>, directory: &Path, max_depth: u32) -> String {
+pub fn classic(
+    seed: &Url,
+    prefix: Option<&Url>,
+    directory: &Path,
+    max_depth: u32,
+    urls: Option<&Path>,
+) -> String {
     let seed = without_credentials(seed);
     let scope = match prefix {
         Some(prefix) => format!("only URLs below {prefix}"),
         None => format!("only {}", &seed[..Position::BeforePath]),
     };
     let (seed, directory) = (shortened(seed.as_str()), directory.display());
-    format!("crawling {seed}; {scope}, depth {max_depth}; pages to {directory}/")
+    let urls = match urls.map(Path::display) {
+        Some(file) => format!(", URLs to {}", shortened(&file.to_string())),
+        None => String::new(),
+    };
+    format!("crawling {seed}; {scope}, depth {max_depth}; pages to {directory}/{urls}")
 }
 
 fn seeds(options: &CrawlOptions) -> String {

@@ -1,5 +1,6 @@
 //! A directory of files named 1, 2, 3 …, or `1.md`, `2.md` …, each created atomically. One crawl at a time writes to it.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, IoSlice, Write};
 use std::path::{Path, PathBuf};
@@ -192,13 +193,36 @@ impl NumberedDir {
         let mut numbers = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(unusable)? {
             let name = entry.map_err(unusable)?.file_name();
-            let number = name
-                .to_str()
-                .and_then(|name| name.strip_suffix(&*self.extension))
-                .and_then(|name| name.parse().ok().filter(|number: &u64| number.to_string() == name));
-            numbers.extend(number.filter(|number| *number > 0));
+            numbers.extend(self.number_of(&name));
         }
         Ok(numbers)
+    }
+
+    /// The number of the file with this name, if it is one without leading zeros.
+    fn number_of(&self, name: &OsStr) -> Option<u64> {
+        let name = name.to_str()?.strip_suffix(&*self.extension)?;
+        name.parse().ok().filter(|number: &u64| *number > 0 && number.to_string() == name)
+    }
+
+    /// Rejects the path of another output if the file is one of this directory.
+    pub(in crate::modules) fn ensure_not_in(&self, path: &Path) -> Result<(), StorageError> {
+        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+        let new_file = || {
+            let directory = fs::canonicalize(directory.unwrap_or(Path::new(".")))?;
+            Ok::<_, io::Error>(directory.join(path.file_name().unwrap_or_default()))
+        };
+        let is_here =
+            |file: &PathBuf| fs::canonicalize(&self.path).is_ok_and(|own| file.parent() == Some(&own));
+        let file = fs::canonicalize(path).or_else(|_| new_file()).ok().filter(is_here);
+        let name = file.as_ref().and_then(|file| file.file_name());
+        if name.is_none_or(|name| self.number_of(name).is_none() && name != UNFINISHED) {
+            return Ok(());
+        }
+        let message = format!(
+            "cannot write to output file '{}': it is the file of a page; name another file",
+            path.display()
+        );
+        Err(StorageError::new(StorageErrorKind::InUse, message))
     }
 
     /// Runs a test with each write method that the system supports.

@@ -1,0 +1,83 @@
+//! Writes a row for every URL of a classic crawl: the rows of the output `urls` of the pipeline.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::task_budget::TaskRequests;
+use crate::error::StorageError;
+use crate::modules::output::files::{OutputFiles, Start};
+use crate::modules::page_pipeline::PagePipeline;
+use crate::modules::registry::{RegisteredModule, file_or_stdout};
+use crate::modules::urls::Urls;
+use crate::outcome::Outcome;
+use crate::task::{Admission, Task};
+use crate::url_record::UrlRecord;
+
+/// The open output.
+pub(super) struct UrlRows(PagePipeline);
+
+impl UrlRows {
+    /// Opens a new or empty file, or any if `overwrite` is set. `-` is standard output.
+    pub(super) fn open(path: &Path, overwrite: bool) -> Result<UrlRows, StorageError> {
+        let (modules, outputs) = match file_or_stdout(Urls::for_file(path), path) {
+            RegisteredModule::Module(module) => (vec![module], Vec::new()),
+            RegisteredModule::Output(output) => (Vec::new(), vec![output]),
+        };
+        let files = OutputFiles::open(&outputs, if overwrite { Start::Overwrite } else { Start::Fresh })?;
+        Ok(UrlRows(PagePipeline::new(modules, outputs, files, Arc::new(|_, _| {}))))
+    }
+
+    /// Writes the row of a URL that has its outcome. After a failure, no more rows are written.
+    pub(super) fn add(&self, task: &Task, outcome: &Outcome, requests: TaskRequests) {
+        let (queued, discovery) = match task.admission.as_deref() {
+            Some(Admission { discovery, queued }) => (Some(*queued), discovery.clone()),
+            None => (None, None),
+        };
+        let record = UrlRecord::new(task.url.as_str().into(), outcome.clone(), task.depth, discovery, 0);
+        let record = UrlRecord { queued, ..record };
+        if *outcome == Outcome::NotReached {
+            return self.0.write_unrecorded(&record);
+        }
+        let TaskRequests { last: request, retries } = requests;
+        self.0.write_unrecorded(&UrlRecord { retries, request, done: Some(SystemTime::now()), ..record });
+        // A killed process leaves the rows of all URLs that had their outcomes.
+        self.0.flush_outputs(false);
+    }
+
+    /// Writes what is buffered. Returns why rows are missing, if some are.
+    pub(super) fn finish(self) -> Option<String> {
+        self.0.flush_outputs(false);
+        let failure = self.0.output_failure().map(|failure| format!("{failure:#}"));
+        failure.or_else(|| self.0.module_failure())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use crate::classic::{ClassicCrawl, ClassicInternals as _};
+    use crate::error::Error;
+    use crate::proxy::Proxies;
+
+    #[tokio::test]
+    async fn url_has_a_row_when_the_proxy_is_given_up() {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let directory = tempfile::tempdir().unwrap();
+        let urls = directory.path().join("urls.csv");
+        let crawl = ClassicCrawl::new("http://a.test/", directory.path(), 1).unwrap().urls(&urls);
+        let crawl = crawl.configure(|config| {
+            config.network_timeout = Duration::from_millis(50);
+            config.requests.proxies = Proxies::new(&format!("http://127.0.0.1:{port}")).unwrap();
+        });
+        let failed = crawl.run().await.unwrap_err();
+        assert!(matches!(failed, Error::Proxy(_)), "{failed}");
+        let rows = fs::read_to_string(urls).unwrap();
+        let rows: Vec<&str> = rows.lines().collect();
+        assert_eq!(rows.len(), 2, "{rows:?}");
+        assert!(rows[1].starts_with("http://a.test/,page,not reached,not reached,,"), "{rows:?}");
+    }
+}
