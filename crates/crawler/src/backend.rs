@@ -217,7 +217,7 @@ pub enum BudgetDecision {
     HostExhausted,
     /// The site's page limit is reached.
     SiteExhausted,
-    /// A budget of the crawl is used up.
+    /// A budget of the crawl is exhausted.
     Exhausted(Budget),
 }
 
@@ -304,7 +304,7 @@ pub enum CompleteResult {
         sequence: Option<u64>,
         /// Number of outlinks that were new.
         new: u64,
-        /// The budget that is used up now, if any.
+        /// The budget that is exhausted now, if any.
         exhausted: Option<Budget>,
     },
     /// The lease ended, and the URL waits to be requested again: its failure may pass.
@@ -558,7 +558,7 @@ pub trait Backend: Send + Sync + 'static {
     /// URLs admitted and not completed. The crawl is finished when there are none.
     fn outstanding(&self) -> impl BackendFuture<u64>;
 
-    /// The budget that is used up, if any.
+    /// The budget that is exhausted, if any.
     fn exhausted_budget(&self) -> impl BackendFuture<Option<Budget>>;
 
     /// Removes a dead worker: requeues its leased and queued URLs and releases its domains.

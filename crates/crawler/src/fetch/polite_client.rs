@@ -78,7 +78,7 @@ pub trait FetchBudget: ByteBudget {
     /// before this returns, so that the delay can be stored where it outlives this process.
     fn host_slowed(&self, host: &str, host_delay: HostDelay) -> impl Future<Output = ()> + Send;
 
-    /// Whether the crawl has used up a limit, so that even a request that does not count against it is in vain.
+    /// Whether the crawl has exhausted a limit, so that even a request that does not count against it is in vain.
     fn is_exhausted(&self) -> impl Future<Output = bool> + Send {
         std::future::ready(false)
     }
