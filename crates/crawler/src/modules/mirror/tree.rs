@@ -1,7 +1,6 @@
 //! A directory tree that appears under its name when it is complete, and replaces an earlier one at once.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
