@@ -25,6 +25,7 @@ pub mod table;
 pub mod timestamp;
 pub mod urls;
 pub mod words;
+mod xml;
 
 pub use self::output::{Output, OutputSpec, OutputWrite, Target};
 use crate::html::parts::PageParts;

@@ -4,7 +4,6 @@
 //! pair of a page and a URL that it links to is an edge, whose weight is the number of links; each redirect is an edge, too.
 
 mod nodes;
-mod xml;
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -13,9 +12,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use self::nodes::NodeSet;
-use self::xml::Escaped;
 use super::output::finish::{Finisher, Records, push_record};
 use super::output::new_file::NewFile;
+use super::xml::Escaped;
 use super::{Output, OutputWrite};
 use crate::error::StorageError;
 use crate::outcome::Outcome;

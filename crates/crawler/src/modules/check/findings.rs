@@ -129,7 +129,7 @@ impl<'u> Findings<'u> {
                 Some((hash, Finding { status: kept.status, target, ..finding(verdict, reason) }))
             }
             Some(UrlState::Dropped { .. } | UrlState::DroppedRedirect(_)) => {
-                let reason = format!("{}; there are too many to keep more about it", verdict.name());
+                let reason = format!("{verdict}; there are too many to keep more about it");
                 Some((hash, Finding { target, ..finding(verdict, reason) }))
             }
             Some(UrlState::Page) if self.missing.contain(self.urls, link) => {

@@ -93,6 +93,6 @@ fn link(url: &str) -> String {
     let text = escaped(url);
     match url.starts_with("http://") || url.starts_with("https://") {
         true => format!(r#"<a href="{text}" rel="noopener noreferrer nofollow">{text}</a>"#),
-        false => text.into_owned(),
+        false => text,
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::report::{Counts, Finding, Origin, Reference, Report};
+use super::verdict::Verdict;
 use crate::modules::jsonl::json;
 
 /// The version of the format. It rises when a key changes its meaning or disappears, not when one is added.
@@ -23,7 +24,7 @@ struct JsonCounts {
 #[derive(Serialize)]
 struct JsonFinding<'r> {
     url: &'r str,
-    problem: &'static str,
+    problem: Verdict,
     status: Option<u16>,
     reason: &'r str,
     redirects_to: Option<&'r str>,
@@ -75,7 +76,7 @@ fn reference(Reference { page, element, text }: &Reference) -> JsonReference<'_>
 fn json_finding(finding: &Finding) -> JsonFinding<'_> {
     JsonFinding {
         url: &finding.url,
-        problem: finding.verdict.name(),
+        problem: finding.verdict,
         status: finding.status,
         reason: &finding.reason,
         redirects_to: finding.target.as_deref(),

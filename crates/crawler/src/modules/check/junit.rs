@@ -16,16 +16,16 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<testsuites {attributes}>")?;
     writeln!(out, r#"  <testsuite {attributes} skipped="{}">"#, not_checked.len())?;
     for finding in broken {
-        let message = escaped(&finding.words()).into_owned();
+        let message = escaped(&finding.words());
         write_test(
             out,
             finding,
-            &format!(r#"failure type="{}" message="{message}""#, finding.verdict.name()),
+            &format!(r#"failure type="{}" message="{message}""#, finding.verdict),
             "failure",
         )?;
     }
     for finding in not_checked {
-        let message = escaped(&finding.words()).into_owned();
+        let message = escaped(&finding.words());
         write_test(out, finding, &format!(r#"skipped message="{message}""#), "skipped")?;
     }
     if errors > 0 {

@@ -32,7 +32,7 @@ fn url(url: &str, verdict: Verdict) -> UrlEntry<'_> {
     let reason = match verdict {
         Verdict::Http => "HTTP 404 Not Found".into(),
         Verdict::Fine | Verdict::Redirect => "".into(),
-        verdict => verdict.name().into(),
+        verdict => verdict.to_string().into(),
     };
     UrlEntry {
         url: url.into(),

@@ -1,5 +1,7 @@
 //! What a link check makes of the outcome of a URL.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::format::number;
@@ -95,25 +97,12 @@ impl Verdict {
     pub(super) fn is_conclusive(self) -> bool {
         !matches!(self, Verdict::NotChecked | Verdict::NotReached)
     }
+}
 
-    /// The name in reports for machines.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Verdict::Fine => "fine",
-            Verdict::Redirect => "redirect",
-            Verdict::Http => "http",
-            Verdict::Timeout => "timeout",
-            Verdict::Dns => "dns",
-            Verdict::Tls => "tls",
-            Verdict::Connection => "connection",
-            Verdict::BadRedirect => "bad-redirect",
-            Verdict::InvalidResponse => "invalid-response",
-            Verdict::Malformed => "malformed",
-            Verdict::Anchor => "anchor",
-            Verdict::NotChecked => "not-checked",
-            Verdict::NotReached => "not-reached",
-            Verdict::Sitemap => "sitemap",
-        }
+/// The name in reports for machines.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
