@@ -116,6 +116,13 @@ impl Name {
     }
 }
 
+/// The elements that have no content and no end tag.
+#[rustfmt::skip]
+pub(super) const VOID: [Name; 18] = Name::all([
+    b"br", b"img", b"input", b"hr", b"meta", b"link", b"area", b"base", b"col", b"embed", b"source", b"track", b"wbr", b"param",
+    b"frame", b"keygen", b"basefont", b"bgsound",
+]);
+
 /// The attributes needed for links, robots directives and the encoding of a page: the first of each name in a tag, with its undecoded
 /// value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::attributes::{Attributes, Name};
+use super::attributes::{Attributes, Name, VOID};
 use super::charset::Charset;
 use super::scanner::{self, Element, Markup, Sink};
-use super::tree::VOID;
 use crate::media::Media;
 
 /// The visible text of an HTML page, or the content of a text page.

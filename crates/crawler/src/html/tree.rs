@@ -5,7 +5,7 @@
 
 use url::Url;
 
-use super::attributes::{Attributes, Name, TagAttributes};
+use super::attributes::{Attributes, Name, TagAttributes, VOID};
 use super::scanner::{self, Element, Markup, Sink};
 use super::text::{self, TextLines};
 use super::{MAX_TARGET_BYTES, attribute_text, url_resolver};
@@ -269,13 +269,6 @@ struct TreeBuilder<'p> {
     excess: usize,
     is_in_head: bool,
 }
-
-/// The elements that have no content and no end tag.
-#[rustfmt::skip]
-pub(super) const VOID: [Name; 18] = Name::all([
-    b"br", b"img", b"input", b"hr", b"meta", b"link", b"area", b"base", b"col", b"embed", b"source", b"track", b"wbr", b"param",
-    b"frame", b"keygen", b"basefont", b"bgsound",
-]);
 
 /// The elements of a `head`.
 const IN_HEAD: [Name; 9] = Name::all([
