@@ -58,6 +58,12 @@ pub trait Module: Send + Sync {
         true
     }
 
+    /// Whether a page is processed sooner if another one follows. Then a further URL of each host is leased meanwhile.
+    #[doc(hidden)]
+    fn waits_for_next_page(&self) -> bool {
+        false
+    }
+
     /// Whether it can still use pages. If no module and no output can, the crawl stops.
     #[doc(hidden)]
     fn wants_pages(&self) -> bool {

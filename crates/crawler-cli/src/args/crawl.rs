@@ -6,8 +6,6 @@ use std::time::Duration;
 use clap::{FromArgMatches, ValueEnum};
 use crawler::internal::config::{FetchConfig, Oversize};
 use crawler::internal::distributed::{Notice, SharedCrawl};
-use crawler::internal::modules::Target;
-use crawler::internal::modules::registry::{self, RegisteredModule};
 use crawler::internal::origin::without_credentials;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::prioritizer::{PageRank, PriorityQueues, Random, pagerank};
@@ -20,6 +18,7 @@ use url::Url;
 
 use super::check::CheckReport;
 use super::distributed::DistributedArgs;
+use super::outputs::{is_program, output_path, writes_to_stdout};
 use super::proxy::PROXY_VARIABLE;
 use super::sources::SourceArgs;
 use super::{FetchArgs, Verbosity};
@@ -493,29 +492,6 @@ impl CrawlOptions {
         self.sources.make_absolute()?;
         Ok(self)
     }
-
-    /// Checks that no two outputs use the same file, or standard output.
-    fn check_outputs(&self) -> Result<(), String> {
-        let summary = self.summary.iter().filter(|summary| is_stdout(summary));
-        let printed = summary.map(|summary| format!("--summary {}", summary.display()));
-        let report = self.check.iter().filter(|check| check.is_printed);
-        let printed = printed.chain(report.map(|_| "the report (without --output)".to_owned()));
-        let modules = self.module.iter().filter(|module| writes_to_stdout(module));
-        let printed: Vec<String> =
-            printed.chain(modules.map(|module| format!("--module {module}"))).collect();
-        if let [first, second, ..] = &printed[..] {
-            return Err(format!(
-                "{first} and {second} both write to standard output; give one of them a file"
-            ));
-        }
-        if let Some(summary) = &self.summary
-            && let Some(module) =
-                self.module.iter().find(|module| output_path(module).as_ref() == Some(summary))
-        {
-            return Err(format!("--summary and --module {module} write the same file; give different files"));
-        }
-        Ok(())
-    }
 }
 
 /// Adds the scheme to a seed without one, and says so unless it `is_quiet`.
@@ -526,27 +502,6 @@ pub fn complete_seed(seed: &mut String, is_quiet: bool) {
         }
         *seed = url.into();
     }
-}
-
-/// The file or directory that a module writes to.
-pub fn output_path(module: &str) -> Option<PathBuf> {
-    match registry::parse(module) {
-        Ok(RegisteredModule::Output(spec)) => match spec.target {
-            Target::File(path) | Target::Directory(path) => Some(path),
-        },
-        _ => None,
-    }
-}
-
-/// Whether a module sends pages to a program.
-fn is_program(module: &str) -> bool {
-    module.starts_with("exec=")
-}
-
-/// Whether a module writes pages to standard output.
-fn writes_to_stdout(module: &str) -> bool {
-    let name = module.split('=').next().unwrap_or_default();
-    registry::PRINTING.contains(&name) && matches!(registry::parse(module), Ok(RegisteredModule::Module(_)))
 }
 
 /// The absolute form of a path given as `option`.

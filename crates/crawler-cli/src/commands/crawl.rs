@@ -211,6 +211,7 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
 
 /// Checks everything that can fail before the first request. Also returns how many spare connections a worker may have.
 fn prepare(options: &CrawlOptions) -> Result<(Option<SummaryFile>, SpareConnections), String> {
+    stdout_reader::check_open(options)?;
     let spare = SpareConnections::for_workers(options.workers(), options.concurrency)?;
     Ok((options.summary.as_deref().map(SummaryFile::new).transpose()?, spare))
 }

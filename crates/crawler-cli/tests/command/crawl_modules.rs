@@ -110,6 +110,33 @@ fn module_paths_are_relative_to_the_working_directory() {
 }
 
 #[test]
+fn outputs_that_cannot_be_used_leave_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(".", directory.path().join("link")).unwrap();
+    let other = "another module writes to it; name another one";
+    for (modules, words) in [
+        ("--module jsonl=s.jsonl --module jsonl=./s.jsonl", other),
+        ("--module jsonl=s.jsonl --module csv=link/s.jsonl", other),
+        ("--module jsonl=p.parquet.records --module parquet=p.parquet", other),
+        ("--module pages=d --module markdown=d", other),
+        ("--module jsonl=s.jsonl --module pages=d --module jsonl=none/s.jsonl", "No such file or directory"),
+        ("--module jsonl=s.jsonl --module pages=d --module pages=none/d", "No such file or directory"),
+        (
+            "--module jsonl=s.jsonl,feilds=url,title",
+            "it has no option 'feilds'; use jsonl=FILE[,fields=NAME,...]",
+        ),
+        ("--module urls=u.jsonl,fields=url", "it has no option 'fields'; use urls=FILE"),
+    ] {
+        let crawl = Pipeline::of("http://127.0.0.1:1/").with(modules);
+        let output = crawl.command().current_dir(directory.path()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{modules}: {stderr}");
+        assert!(stderr.contains(words), "{modules}: {stderr}");
+        assert_eq!(names(directory.path()), ["link"], "{modules}: {stderr}");
+    }
+}
+
+#[test]
 fn rejected_links_are_counted_by_reason() {
     let links = ["/a", "/a", "mailto:me@a.test", "http://me:pw@a.test/", "/x/x/x/x/x/x", "/"];
     let web = serve(Site::new().page("/", linking_to(&links)).page("/a", "x"));

@@ -103,6 +103,43 @@ fn crawl_in_memory_ends_with_status_3_and_counts_no_page_that_was_not_processed(
 }
 
 #[test]
+fn program_that_fails_at_the_end_of_its_input_is_an_error() {
+    for program in ["sort > /dev/full", "cat > /dev/null; exit 2"] {
+        let (web, state_dir) = (ten_pages(), StateDir::new());
+        let summary = state_dir.path("summary");
+        let crawl = state_dir.crawl(web.url("/")).with("-q --similarity 0 --summary");
+        let crawl = crawl.with_one(summary.to_str().unwrap()).with("--module");
+        let ended = crawl.with_one(format!("exec={program}")).run().expect(3);
+        let error = format!(
+            "crawler: cannot process all pages: program '{program}' failed at the end of its input (exit status: 2); it may \
+             not have processed pages that it had read, and they are not sent again: to process them, start a new crawl\n"
+        );
+        assert!(ended.stderr.ends_with(&error), "{}", ended.stderr);
+        let summary: Value = serde_json::from_str(&fs::read_to_string(summary).unwrap()).unwrap();
+        assert!(summary["module_failure"].as_str().unwrap().contains("at the end of its input"), "{summary}");
+        assert_eq!(summary["pages"], 10);
+    }
+}
+
+#[test]
+fn pages_of_a_host_are_sent_without_a_pause() {
+    let links: Vec<String> = (1..100).map(|number| format!("/{number}")).collect();
+    let front = linking_to(&links.iter().map(String::as_str).collect::<Vec<_>>());
+    let web = serve((1..100).fold(Site::new().page("/", front), |site, number| {
+        site.page(&format!("/{number}"), format!("page {number}"))
+    }));
+    let crawl = |module| {
+        let started = Instant::now();
+        let crawl = Pipeline::of(web.url("/")).with("-q --delay 0 --similarity 0 --module").with_one(module);
+        crawl.run().expect(0);
+        started.elapsed()
+    };
+    let (without, with) = (crawl("noop"), crawl("exec=cat > /dev/null"));
+    // At 50 ms per page it would take five seconds longer.
+    assert!(with < without * 2 + Duration::from_secs(3), "{with:?}, without a program {without:?}");
+}
+
+#[test]
 fn program_that_exits_with_status_0_has_enough_and_is_started_again_for_the_next_page() {
     let web = ten_pages();
     let directory = tempfile::tempdir().unwrap();
@@ -169,6 +206,24 @@ fn closed_standard_output_stops_a_crawl_whose_program_prints_to_it() {
     let (status, stderr) = close_after_first_line(&crawl);
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stderr.contains("\nStopped: the reader closed standard output\n"), "{stderr}");
+}
+
+#[test]
+fn standard_output_that_was_closed_at_the_start_is_an_error_before_the_first_request() {
+    let web = ten_pages();
+    for (options, shell, status) in [
+        ("--module jsonl=-", "exec \"$@\" >&-", 2),
+        ("--summary -", "exec \"$@\" >&-", 2),
+        ("--module jsonl=-", "exec \"$@\" > /dev/null", 0),
+        ("-v", "exec \"$@\" >&-", 0),
+    ] {
+        let before = web.hits();
+        let ended = Pipeline::of(web.url("/")).with(options).in_shell(shell).run().expect(status);
+        assert_eq!(web.hits() > before, status == 0, "{options}");
+        let error =
+            "crawler: cannot write to standard output: it is closed; redirect it to a file or a program\n";
+        assert_eq!(ended.stderr.contains(error), status == 2, "{}", ended.stderr);
+    }
 }
 
 #[test]

@@ -14,7 +14,8 @@
 //!   times in a row without finishing a page. Then it is given up, and the crawl stops. A program that cannot be run is
 //!   given up at once.
 //!
-//! A program that reads ahead while it holds unfinished pages is responsible for those itself.
+//! A program that reads ahead while it holds unfinished pages is responsible for those itself. If it fails at the end of its
+//! input, the crawl says so.
 //!
 //! A slow program slows the crawl down, and the crawl waits for a program that reads nothing. After [`STALL_TIMEOUT`] it
 //! says so.
@@ -132,6 +133,10 @@ impl Module for Exec {
         Some(self.describe(format!("has read nothing for {seconds} s; the crawl waits for it")))
     }
 
+    fn waits_for_next_page(&self) -> bool {
+        true
+    }
+
     fn wants_found_on(&self) -> bool {
         false
     }
@@ -146,7 +151,7 @@ impl Module for Exec {
         // Without a thread there was no page, or the result was already returned.
         let Some(thread) = feeder else { return Ok(()) };
         thread.join().map_err(|_| self.describe("has lost the thread that feeds it".into()))?;
-        self.queue.result().map_err(|cause| self.describe(cause))
+        self.failure().map_or(Ok(()), Err)
     }
 
     fn summary(&self) -> Option<String> {

@@ -16,7 +16,7 @@ use super::noop::Noop;
 use super::pages::Pages;
 #[cfg(feature = "parquet")]
 use super::parquet::ParquetTable;
-use super::spec::Spec;
+use super::spec::{Spec, unknown_option};
 use super::stdout::StdoutOutput;
 use super::table::CsvTable;
 use super::urls::Urls;
@@ -48,7 +48,10 @@ pub const MODULES: &[(&str, &str)] = &[
         "mirror=DIR",
         "the site as files that a browser can open, with the images, stylesheets, scripts and fonts that pages need",
     ),
-    ("check=FILE", "a report of broken links, for which links out of scope are requested, too"),
+    (
+        "check=FILE[,format=NAME][,accept=CODES][,fragments][,redirects]",
+        "a report of broken links, for which links out of scope are requested, too",
+    ),
     ("words[=N]", "the N most frequent words (20 by default), in the summary"),
     ("exec=COMMAND", "pages as JSON lines to the standard input of a program, run with sh"),
 ];
@@ -90,6 +93,23 @@ impl fmt::Debug for RegisteredModule {
 
 /// Parses `NAME` or `NAME=ARGS`. Does not open files or start programs.
 pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
+    let module = parse_any_path(spec)?;
+    if let RegisteredModule::Output(OutputSpec { output, target }) = &module
+        && let Some(option) = target.path().to_str().and_then(unknown_option)
+    {
+        let name = output.name();
+        let usage =
+            MODULES.iter().map(|(usage, _)| *usage).find(|usage| usage.split('=').next() == Some(name));
+        return Err(format!(
+            "cannot use module '{name}': it has no option '{option}'; use {}, or a name without a comma before '{option}'",
+            usage.unwrap_or(name)
+        ));
+    }
+    Ok(module)
+}
+
+/// As [`parse`], with paths that may end with unknown options.
+fn parse_any_path(spec: &str) -> Result<RegisteredModule, String> {
     let (name, arguments) = match spec.split_once('=') {
         Some((name, arguments)) => (name, Some(arguments)),
         None => (spec, None),
@@ -228,6 +248,7 @@ mod tests {
                 .replace("COMMAND", "cat > 'a=b'")
                 .replace("[,fields=NAME,...]", "")
                 .replace("[,columns=NAME,...][,distinct][,redirects]", "")
+                .replace("[,format=NAME][,accept=CODES][,fragments][,redirects]", "")
                 .replace("NAME=SELECTOR,...", "title=h1");
             let module = parse(&spec).unwrap();
             assert!(usage.starts_with(module.name()), "{module:?}");
@@ -290,6 +311,21 @@ mod tests {
             "{error}"
         );
         assert_eq!(parse("check=-,format=json").unwrap_err(), "cannot use module 'check': it needs a file");
+        for (spec, option, usage) in [
+            ("jsonl=f.jsonl,foo=1", "foo", "jsonl=FILE[,fields=NAME,...]"),
+            ("jsonl=/a,b/f,feilds=url,title", "feilds", "jsonl=FILE[,fields=NAME,...]"),
+            ("jsonl=f.jsonl,url,fields=url", "url", "jsonl=FILE[,fields=NAME,...]"),
+            ("urls=u.csv,foo", "foo", "urls=FILE"),
+            ("graphml=g.graphml,distinct", "distinct", "graphml=FILE"),
+            ("mirror=dir,all", "all", "mirror=DIR"),
+            ("pages=dir,n=1.5", "n", "pages=DIR"),
+        ] {
+            let error = format!(
+                "it has no option '{option}'; use {usage}, or a name without a comma before '{option}'"
+            );
+            let name = spec.split('=').next().unwrap();
+            assert_eq!(parse(spec).unwrap_err(), format!("cannot use module '{name}': {error}"));
+        }
         let error = parse("jsonl=x,fields=url,fields=title").unwrap_err();
         assert_eq!(error, "cannot use module 'jsonl': fields are given twice");
     }

@@ -37,6 +37,17 @@ impl<'a> Spec<'a> {
     }
 }
 
+/// The word after a comma in the name of a file or directory, if it looks like an option: `word` or `word=value`. It was more
+/// likely meant as one than as a part of the name.
+pub(super) fn unknown_option(path: &str) -> Option<&str> {
+    let is_word = |word: &&str| {
+        word.starts_with(|first: char| first.is_ascii_alphabetic())
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    };
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.split(',').skip(1).find_map(|part| part.split('=').next().filter(is_word))
+}
+
 /// How deep a position is within brackets, parentheses and quotes.
 #[derive(Default)]
 pub(super) struct Nesting {
@@ -74,6 +85,23 @@ mod tests {
         let spec = Spec::split("it's,a=b", |_| false);
         assert_eq!(spec, Spec { path: "it's,a=b", options: Vec::new() });
         assert_eq!(Spec::split("", |_| true), Spec { path: "", options: Vec::new() });
+    }
+
+    #[test]
+    fn word_after_a_comma_is_an_option_and_other_names_are_names() {
+        for (path, option) in [
+            ("f.jsonl,foo=1", Some("foo")),
+            ("/tmp/f.jsonl,feilds=url,title", Some("feilds")),
+            ("f,url", Some("url")),
+            ("a,b=c/f.jsonl", None),
+            ("a,b.jsonl", None),
+            ("a,b/c.jsonl", None),
+            ("Smith, John", None),
+            ("1,000", None),
+            ("a=b.jsonl", None),
+        ] {
+            assert_eq!(unknown_option(path), option, "{path}");
+        }
     }
 
     #[test]

@@ -60,7 +60,9 @@ impl Crawler {
         self.config.site_delay = self.site_delay.unwrap_or(self.config.delay / HOSTS_AT_FULL_SPEED);
         self.settings.hosts.site_delay = self.config.site_delay;
         self.settings.hosts.delay = self.config.delay;
-        self.settings.hosts.max_leases = self.config.max_per_host.max(1);
+        // The next page of a host is fetched while the last one waits for it.
+        let waiting_pages = usize::from(self.modules.iter().any(|module| module.waits_for_next_page()));
+        self.settings.hosts.max_leases = self.config.max_per_host.max(1) + waiting_pages;
         self.config.max_silent = self.config.max_silent.min(SILENT_PER_REQUEST * self.config.concurrency);
         self.settings.strip_query = self.config.strip_query.clone();
         for seed in &mut self.seeds {

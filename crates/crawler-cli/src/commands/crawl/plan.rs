@@ -1,11 +1,12 @@
 //! What a crawl will do, in one line, which is printed before the first request.
 
+use std::env;
 use std::path::Path;
 
 use crawler::internal::origin::without_credentials;
 use url::{Position, Url};
 
-use crate::args::{CrawlOptions, ScopeKind, output_path};
+use crate::args::{CrawlOptions, ScopeKind, output_path, writes_to_stdout};
 use crate::format::{bytes, counted, limit, number};
 use crate::values::{MAX_COUNT, MAX_LARGE_SIZE};
 
@@ -103,12 +104,30 @@ fn is_printed_report(options: &CrawlOptions, module: &str) -> bool {
 }
 
 fn outputs(modules: &[&String]) -> Option<String> {
-    let named: Vec<String> = modules.iter().take(MAX_MODULES).map(|module| shortened(module)).collect();
+    let named: Vec<String> = modules.iter().take(MAX_MODULES).map(|module| named_module(module)).collect();
     let more = match modules.len().checked_sub(MAX_MODULES) {
         Some(more @ 1..) => format!(" and {more} more"),
         _ => String::new(),
     };
     (!named.is_empty()).then(|| format!("to {}{more}", named.join(", ")))
+}
+
+/// A module without its options. The path of an output is relative to the working directory, if it is below it.
+fn named_module(module: &str) -> String {
+    let name = module.split('=').next().unwrap_or_default();
+    match output_path(module) {
+        Some(path) => {
+            let directory = env::current_dir().unwrap_or_default();
+            let path = path.strip_prefix(directory).unwrap_or(&path).display().to_string();
+            let hidden = path.chars().count().saturating_sub(MAX_CHARS);
+            match hidden {
+                0 => format!("{name}={path}"),
+                _ => format!("{name}=…{}", path.chars().skip(hidden + 1).collect::<String>()),
+            }
+        }
+        None if writes_to_stdout(module) => format!("{name}=-"),
+        None => shortened(module),
+    }
 }
 
 /// A text without its middle, if it is long.
@@ -164,5 +183,14 @@ mod tests {
         let path = format!("/a/{}/pages.jsonl", "b".repeat(80));
         let plan = plan(&format!("http://a.test/{} --module jsonl={path}", "é".repeat(3000)));
         assert!(plan[0].chars().count() <= 140 && plan[0].ends_with("/pages.jsonl"), "{plan:?}");
+    }
+
+    #[test]
+    fn modules_are_named_without_options() {
+        let file = env::current_dir().unwrap().join("pages.jsonl");
+        let fields = "fields=url,title,text,headers,referrer";
+        let modules = format!("--module jsonl={},{fields} --module csv=-,fields=url", file.display());
+        let plan = plan(&format!("http://a.test/ {modules} --module edges=/a/e.csv,distinct"));
+        assert!(plan[0].ends_with("; to jsonl=pages.jsonl, csv=-, edges=/a/e.csv"), "{plan:?}");
     }
 }

@@ -1,6 +1,9 @@
 //! Stops a crawl when the reader of standard output closes it (`| head`), if its pages go nowhere else.
 
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,7 +12,29 @@ use crawler::internal::modules::stdout::wait_until_stdout_closed;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport};
 use crawler::internal::stop::StopHandle;
 
-use crate::args::CrawlOptions;
+use rustix::fs::{OFlags, fcntl_getfl};
+
+use super::summary_file::is_stdout;
+use crate::args::{CrawlOptions, writes_to_stdout};
+
+/// Rejects a crawl whose pages or summary would go to a standard output that was closed (`>&-`). The runtime opens /dev/null for
+/// reading and writing in its place; a shell opens it for writing only.
+pub fn check_open(options: &CrawlOptions) -> Result<(), String> {
+    let is_used = options.module.iter().any(|module| writes_to_stdout(module))
+        || options.summary.as_deref().is_some_and(is_stdout);
+    match is_used && is_replaced().unwrap_or(false) {
+        false => Ok(()),
+        true => {
+            Err("cannot write to standard output: it is closed; redirect it to a file or a program".into())
+        }
+    }
+}
+
+fn is_replaced() -> io::Result<bool> {
+    let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let is_null = stdout.metadata()?.rdev() == fs::metadata("/dev/null")?.rdev();
+    Ok(is_null && fcntl_getfl(&stdout)?.contains(OFlags::RDWR))
+}
 
 /// The reader of standard output. Clones are the same reader.
 #[derive(Clone, Default)]

@@ -12,6 +12,10 @@ use crate::modules::stdout::is_stdout_closed;
 /// The exit statuses of `sh` for a command that cannot be executed or is not found. A restart would not help.
 const CANNOT_RUN: [i32; 2] = [126, 127];
 
+/// What holds for the pages of a program that failed when it had read them all.
+const NOT_SENT_AGAIN: &str = "it may not have processed pages that it had read, and they are not sent again: to process them, \
+                              start a new crawl";
+
 /// Writes lines to a program, and to its successors.
 pub(super) struct ProcessFeeder {
     command: String,
@@ -80,7 +84,21 @@ impl ProcessFeeder {
                 Next::Closed(deadline) => return self.finish(deadline),
             }
             self.write_all()?;
+            self.wait_for_last_line()?;
         }
+    }
+
+    /// Waits until the program has read the last line, if it has not finished the line before until then.
+    fn wait_for_last_line(&mut self) -> Result<(), Abandoned> {
+        while let (2.., Some(program)) = (self.unfinished.len(), &self.program) {
+            let read = program.wait_until_read(&mut |has_read| self.queue.on_progress(has_read));
+            if read.is_ok() {
+                self.forget_all_but(1);
+            }
+            self.recover(read)?;
+            self.write_all()?;
+        }
+        Ok(())
     }
 
     /// Writes all pending lines, restarting the program as often as needed.
@@ -203,7 +221,16 @@ impl ProcessFeeder {
         let status =
             program.close_and_wait(deadline).map_err(|error| format!("cannot be waited for: {error}"))?;
         self.queue.record_exit(status);
-        if status.is_none() { Err(self.killed("did not exit").into()) } else { Ok(()) }
+        match status {
+            None => Err(self.killed("did not exit").into()),
+            Some(status) if status.success() => Ok(()),
+            Some(_) if is_stdout_closed() => Err(Abandoned::OutputClosed),
+            Some(status) => {
+                self.queue
+                    .fail_at_end(format!("failed at the end of its input ({status}); {NOT_SENT_AGAIN}"));
+                Ok(())
+            }
+        }
     }
 
     /// Kills the program because the deadline has passed.

@@ -55,6 +55,8 @@ struct QueueState {
     exit_timeout: Duration,
     /// Why no more lines are sent.
     abandoned: Option<String>,
+    /// The program read all lines and failed after the end of its input.
+    failed_at_end: Option<String>,
     /// The program exited because the reader of standard output has closed it.
     output_closed: bool,
     stats: FeedStats,
@@ -107,21 +109,10 @@ impl LineQueue {
         self.lock().deadline.is_some()
     }
 
-    /// Whether the program got all lines and exited with success.
-    pub(super) fn result(&self) -> Result<(), String> {
-        let state = self.lock();
-        match (&state.abandoned, state.stats.status) {
-            (Some(cause), _) => Err(cause.clone()),
-            (None, Some(status)) if !status.success() && !state.output_closed => {
-                Err(format!("failed with {status}"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Why the program gets no more lines.
+    /// Why the program did not process all lines: it gets no more, or it failed at their end.
     pub(super) fn failure(&self) -> Option<String> {
-        self.lock().abandoned.clone()
+        let state = self.lock();
+        state.abandoned.as_ref().or(state.failed_at_end.as_ref()).cloned()
     }
 
     /// Whether the program exited because the reader of standard output has closed it.
@@ -220,6 +211,11 @@ impl LineQueue {
     pub(super) fn output_closed(&self) {
         self.lock().output_closed = true;
         self.changed.notify_all();
+    }
+
+    /// Records that the program failed after it had read all lines.
+    pub(super) fn fail_at_end(&self, cause: String) {
+        self.lock().failed_at_end = Some(cause);
     }
 
     pub(super) fn count_restart(&self) {

@@ -244,7 +244,13 @@ fn exit_status_is_reported() {
     let exec = Exec::with_timeouts("cat > /dev/null; exit 3", QUICK);
     exec.process_page(&page(1)).unwrap();
     let error = exec.finish().unwrap_err();
-    assert_eq!(error, "program 'cat > /dev/null; exit 3' failed with exit status: 3");
+    assert!(
+        error.starts_with(
+            "program 'cat > /dev/null; exit 3' failed at the end of its input (exit status: 3); "
+        ),
+        "{error}"
+    );
+    assert_eq!(exec.failure(), Some(error));
     assert!(exec.summary().unwrap().ends_with("was sent 1 page; exit status: 3"));
 }
 

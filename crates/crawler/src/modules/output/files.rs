@@ -86,6 +86,7 @@ impl SyncHandles {
 impl OutputFiles {
     /// Opens the files of the outputs. If one cannot be used, none is changed.
     pub fn open(specs: &[OutputSpec], start: Start) -> Result<OutputFiles, StorageError> {
+        check_distinct(specs)?;
         check_finished_targets(specs, start)?;
         let targets: Vec<_> = specs.iter().map(|spec| (spec.written(), spec.header())).collect();
         OutputFiles::open_targets(&targets, start)
@@ -107,12 +108,11 @@ impl OutputFiles {
             return Err(StorageError::new(StorageErrorKind::Damaged, message));
         }
         let mut outputs = Vec::with_capacity(targets.len());
-        for (index, (target, header)) in targets.iter().enumerate() {
-            outputs.push(OpenOutput::open(target, header, start, index)?);
-        }
-        // Check all outputs before truncating or removing anything.
-        for output in &outputs {
-            output.check(start)?;
+        let mut created = Vec::new();
+        if let Err(error) = open_all(targets, start, &mut outputs, &mut created) {
+            // Still locked, so no other crawl has written to them.
+            created.into_iter().for_each(remove_if_empty);
+            return Err(error);
         }
         for (index, output) in outputs.iter_mut().enumerate() {
             output.truncate(start, index)?;
@@ -303,24 +303,68 @@ impl OpenOutput {
     }
 }
 
-/// Rejects targets of outputs that are made at the end, if they exist and may not be replaced, or if another output writes to them.
-/// The records files are checked when they are opened.
-fn check_finished_targets(specs: &[OutputSpec], start: Start) -> Result<(), StorageError> {
-    let may_replace = !matches!(start, Start::Fresh);
-    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+/// Opens all targets, and checks them before any is truncated or emptied. Those that did not exist are `created`.
+fn open_all<'t>(
+    targets: &'t [(Target, Cow<[u8]>)],
+    start: Start,
+    outputs: &mut Vec<OpenOutput>,
+    created: &mut Vec<&'t Target>,
+) -> Result<(), StorageError> {
+    for (index, (target, header)) in targets.iter().enumerate() {
+        let is_new = fs::symlink_metadata(target.path()).is_err();
+        outputs.push(OpenOutput::open(target, header, start, index)?);
+        if is_new {
+            created.push(target);
+        }
+    }
+    outputs.iter().try_for_each(|output| output.check(start))
+}
+
+/// Removes a new file or directory. One that cannot be removed stays.
+fn remove_if_empty(target: &Target) {
+    let _ = match target {
+        Target::File(path) if fs::metadata(path).is_ok_and(|file| file.len() > 0) => Ok(()),
+        Target::File(path) => fs::remove_file(path),
+        Target::Directory(path) => fs::remove_dir(path),
+    };
+}
+
+/// Rejects two outputs that write to the same file or directory, and one that writes into what another one makes at the end.
+pub fn check_distinct(specs: &[OutputSpec]) -> Result<(), StorageError> {
+    let paths: Vec<[PathBuf; 2]> =
+        specs.iter().map(|spec| [identity(spec.target.path()), identity(spec.written().path())]).collect();
     for (index, spec) in specs.iter().enumerate() {
-        let Some(finisher) = spec.output.finisher() else { continue };
-        new_file::ensure_replaceable(&spec.target, may_replace)?;
-        finisher.check_target(spec.target.path())?;
-        let path = absolute(spec.target.path());
-        let others = specs.iter().enumerate().filter(|(other, _)| *other != index);
-        if others.map(|(_, other)| absolute(other.target.path())).any(|other| other.starts_with(&path)) {
+        let own = &paths[index];
+        let is_made = spec.output.finisher().is_some();
+        let others =
+            paths.iter().enumerate().filter(|(other, _)| *other != index).flat_map(|(_, paths)| paths);
+        let clashes = |other: &PathBuf| own.contains(other) || is_made && other.starts_with(&own[0]);
+        if let Some(other) = others.into_iter().find(|other| clashes(other)) {
             let message = format!(
                 "cannot write to output '{}': another module writes to it; name another one",
-                path.display()
+                other.display()
             );
             return Err(StorageError::new(StorageErrorKind::InUse, message));
         }
+    }
+    Ok(())
+}
+
+/// A path without symbolic links, which need not exist, to compare it with others.
+fn identity(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let in_parent = || Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
+    fs::canonicalize(&path).ok().or_else(in_parent).unwrap_or(path)
+}
+
+/// Rejects targets of outputs that are made at the end, if they exist and may not be replaced. The records files are checked when
+/// they are opened.
+fn check_finished_targets(specs: &[OutputSpec], start: Start) -> Result<(), StorageError> {
+    let may_replace = !matches!(start, Start::Fresh);
+    for spec in specs {
+        let Some(finisher) = spec.output.finisher() else { continue };
+        new_file::ensure_replaceable(&spec.target, may_replace)?;
+        finisher.check_target(spec.target.path())?;
     }
     Ok(())
 }

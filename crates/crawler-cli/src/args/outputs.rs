@@ -1,0 +1,62 @@
+//! What the modules of a crawl write to, and whether two of them write to the same.
+
+use std::path::PathBuf;
+
+use crawler::internal::modules::Target;
+use crawler::internal::modules::output::files::check_distinct;
+use crawler::internal::modules::registry::{self, RegisteredModule};
+
+use super::CrawlOptions;
+use crate::commands::crawl::summary_file::is_stdout;
+
+impl CrawlOptions {
+    /// Checks that no two outputs use the same file.
+    pub(super) fn check_outputs(&self) -> Result<(), String> {
+        let printed: Vec<&String> = self.module.iter().filter(|module| writes_to_stdout(module)).collect();
+        if let [first, second, ..] = printed[..] {
+            return Err(format!(
+                "--module {first} and --module {second} both write to standard output; give one of them a file"
+            ));
+        }
+        if let (Some(summary), [module, ..]) = (&self.summary, &printed[..])
+            && is_stdout(summary)
+        {
+            return Err(format!(
+                "--summary {} and --module {module} both write to standard output; give one of them a file",
+                summary.display()
+            ));
+        }
+        if let Some(summary) = &self.summary
+            && let Some(module) =
+                self.module.iter().find(|module| output_path(module).as_ref() == Some(summary))
+        {
+            return Err(format!("--summary and --module {module} write the same file; give different files"));
+        }
+        let outputs = self.module.iter().filter_map(|module| match registry::parse(module) {
+            Ok(RegisteredModule::Output(spec)) => Some(spec),
+            _ => None,
+        });
+        check_distinct(&outputs.collect::<Vec<_>>()).map_err(|error| error.to_string())
+    }
+}
+
+/// The file or directory that a module writes to.
+pub fn output_path(module: &str) -> Option<PathBuf> {
+    match registry::parse(module) {
+        Ok(RegisteredModule::Output(spec)) => match spec.target {
+            Target::File(path) | Target::Directory(path) => Some(path),
+        },
+        _ => None,
+    }
+}
+
+/// Whether a module sends pages to a program.
+pub fn is_program(module: &str) -> bool {
+    module.starts_with("exec=")
+}
+
+/// Whether a module writes pages to standard output.
+pub fn writes_to_stdout(module: &str) -> bool {
+    let name = module.split('=').next().unwrap_or_default();
+    registry::PRINTING.contains(&name) && matches!(registry::parse(module), Ok(RegisteredModule::Module(_)))
+}
