@@ -51,6 +51,8 @@ pub fn start_there(command: &str, to: &str) -> String {
 /// The option or command for the remedy in a message of the library.
 pub fn hint(message: &str) -> &'static str {
     let hints = [
+        ("make the output from it, name", " ('crawler collect --of', --overwrite)"),
+        ("make the output from it", " ('crawler collect --of')"),
         ("overwrite", " (--overwrite)"),
         ("keep them for merging", " ('crawler collect')"),
         ("to make it later", " ('crawler collect')"),

@@ -138,10 +138,15 @@ fn table_that_does_not_fit_on_the_disk_is_made_later_from_its_records() {
     // The records themselves do not fit.
     let full =
         crawl(&web).module("parquet", &path("t")).in_shell("ulimit -f 16; exec \"$@\"").run().expect(3);
+    let remedy = "it has the pages so far; to use them, make the output from it ('crawler collect --of')";
     assert!(full.stderr.contains("t.records': File too large"), "{}", full.stderr);
+    assert!(full.stderr.contains(remedy), "{}", full.stderr);
     assert!(!path("t").exists());
     let refused = crawl(&web).module("parquet", &path("t")).run();
-    assert!(refused.expect(2).stderr.contains("t.records': it already has"));
+    let refused = refused.expect(2).stderr;
+    assert!(refused.contains("t.records': it already has"), "{refused}");
+    assert!(refused.contains("make the output from it, name another file"), "{refused}");
+    assert!(refused.contains("overwrite it ('crawler collect --of', --overwrite)"), "{refused}");
     crawl(&web).with("--overwrite").module("parquet", &path("t")).run().expect(0);
     assert!(path("t").is_file() && !path("t.records").exists());
 }

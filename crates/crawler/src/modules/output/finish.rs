@@ -158,6 +158,11 @@ pub fn records_path(target: &Path) -> PathBuf {
     path.into()
 }
 
+/// Whether a file is named as a records file.
+pub(super) fn is_records(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(RECORDS_SUFFIX.as_bytes())
+}
+
 /// Makes the target from a records file alone, without its crawl. An existing target is replaced only if `overwrite` is set.
 pub fn finish_file(records: &Records, target: &Path, overwrite: bool) -> Result<(), StorageError> {
     let Some(spec) = registry::output_of_format(&records.format, target) else {

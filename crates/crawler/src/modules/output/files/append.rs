@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::SyncHandle;
 use crate::error::{StorageError, StorageErrorKind};
 use crate::file_lock;
+use crate::modules::output::finish;
 
 /// How many bytes are buffered before they are written, so that a thousand short lines cost one system call.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -50,6 +51,14 @@ impl AppendFile {
     pub(in crate::modules) fn ensure_empty(&self) -> Result<(), StorageError> {
         match self.disk_length()? {
             0 => Ok(()),
+            length if finish::is_records(&self.path) => {
+                let message = format!(
+                    "cannot write to output file '{}': it already has {length} bytes, the pages of an earlier crawl; make the \
+                     output from it, name another file, or overwrite it",
+                    self.path.display()
+                );
+                Err(StorageError::new(StorageErrorKind::AlreadyExists, message))
+            }
             length => {
                 let message = format!(
                     "cannot write to output file '{}': it already has {length} bytes; name another file, or overwrite it",
@@ -137,7 +146,12 @@ impl AppendFile {
     }
 
     fn write_error(&self, error: io::Error) -> StorageError {
-        super::write_error(&self.path, error)
+        let remedy = match finish::is_records(&self.path) {
+            true => "it has the pages so far; to use them, make the output from it",
+            false => "",
+        };
+        let what = format!("cannot write to output file '{}'", self.path.display());
+        StorageError::with_source(StorageErrorKind::Io, what, error, remedy)
     }
 }
 

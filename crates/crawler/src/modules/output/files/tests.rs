@@ -162,7 +162,7 @@ fn output_file_is_locked_against_other_crawls_and_modules() {
     let mut twice = specs(directory.path());
     twice[1].target = twice[0].target.clone();
     let error = OutputFiles::open(&twice, Start::Overwrite).unwrap_err().to_string();
-    assert!(error.contains("another crawl or another module"), "{error}");
+    assert!(error.contains("another module writes to it"), "{error}");
 }
 
 #[test]

@@ -10,7 +10,6 @@ use super::super::split;
 use super::{MergeError, PageVersion};
 use crate::modules::output::finish::RECORDS_SUFFIX;
 use crate::modules::registry;
-use crate::modules::urls::URLS;
 
 /// How many parts an error message lists at most.
 const MAX_LISTED_PARTS: usize = 8;
@@ -149,7 +148,8 @@ impl Source {
 
     /// Whether the part has a row per URL.
     pub(super) fn is_of_urls(&self) -> bool {
-        self.header.as_ref().is_some_and(|header| header.output == URLS)
+        let output = |header: &PartHeader| registry::output_of_format(&header.output, &self.path);
+        self.header.as_ref().and_then(output).is_some_and(|spec| spec.output.wants_urls())
     }
 
     /// How many bytes of incomplete pages the part has.
