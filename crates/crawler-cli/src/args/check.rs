@@ -8,8 +8,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crawler::internal::modules::check::StatusCodes;
 use serde::{Deserialize, Serialize};
 
-use super::crawl::{CrawlJob, CrawlOptions, ScopeKind, absolute, output_path};
+use super::crawl::{CrawlJob, CrawlOptions, ScopeKind, absolute};
 use super::distributed::MODULE_HELP;
+use super::outputs::output_path;
 use crate::commands::crawl::summary_file::is_stdout;
 use crate::values;
 

@@ -10,20 +10,18 @@ use super::CrawlOptions;
 use crate::commands::crawl::summary_file::is_stdout;
 
 impl CrawlOptions {
-    /// Checks that no two outputs use the same file.
+    /// Checks that no two outputs use the same file, or standard output.
     pub(super) fn check_outputs(&self) -> Result<(), String> {
-        let printed: Vec<&String> = self.module.iter().filter(|module| writes_to_stdout(module)).collect();
-        if let [first, second, ..] = printed[..] {
+        let summary = self.summary.iter().filter(|summary| is_stdout(summary));
+        let printed = summary.map(|summary| format!("--summary {}", summary.display()));
+        let report = self.check.iter().filter(|check| check.is_printed);
+        let printed = printed.chain(report.map(|_| "the report (without --output)".to_owned()));
+        let modules = self.module.iter().filter(|module| writes_to_stdout(module));
+        let printed: Vec<String> =
+            printed.chain(modules.map(|module| format!("--module {module}"))).collect();
+        if let [first, second, ..] = &printed[..] {
             return Err(format!(
-                "--module {first} and --module {second} both write to standard output; give one of them a file"
-            ));
-        }
-        if let (Some(summary), [module, ..]) = (&self.summary, &printed[..])
-            && is_stdout(summary)
-        {
-            return Err(format!(
-                "--summary {} and --module {module} both write to standard output; give one of them a file",
-                summary.display()
+                "{first} and {second} both write to standard output; give one of them a file"
             ));
         }
         if let Some(summary) = &self.summary
