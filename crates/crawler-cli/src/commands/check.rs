@@ -46,7 +46,7 @@ pub fn conclude(check: &CheckReport, report: &CrawlReport, status: u8) -> u8 {
         match File::open(&check.file) {
             Ok(mut file) => {
                 if !is_printed(io::copy(&mut file, &mut io::stdout().lock()).map(|_| ())) {
-                    return EXIT_FAILED;
+                    return EXIT_NOT_WRITTEN;
                 }
             }
             // The crawl has said why there is none.

@@ -586,3 +586,25 @@ fn hostile_servers_neither_stop_a_check_nor_fill_the_memory() {
     assert!(broken.iter().any(|url| url.starts_with("b.test/GarbageBytes/: ")), "{broken:?}");
     assert!(!broken.iter().any(|url| url.starts_with("b.test/good")), "{broken:?}");
 }
+
+#[test]
+fn sitemap_that_cannot_be_read_makes_the_check_incomplete() {
+    let web = crate::common::serve(Site::new().page("/", "x"));
+    let sitemap = web.url_of("a.test", "/none.xml");
+    let report = report(&web, &format!("--sitemap {sitemap}"), 0);
+    assert_eq!(report["complete"], false, "{report}");
+    let gap = report["gaps"][0].as_str().unwrap();
+    assert!(gap.starts_with(&format!("{sitemap}: sitemap failed: HTTP 404")), "{gap}");
+}
+
+#[test]
+fn report_that_cannot_be_printed_is_not_taken_for_broken_links() {
+    let web = crate::common::serve(Site::new().page("/", "x"));
+    let mut command = binary();
+    command.args(["check", &web.url("/"), "--delay", "0", "-q"]);
+    command.stdout(fs::File::options().write(true).open("/dev/full").unwrap());
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("cannot write to standard output"), "{stderr}");
+}

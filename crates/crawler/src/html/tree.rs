@@ -19,6 +19,9 @@ const MAX_NODES: usize = 250_000;
 /// The maximum number of attributes of an element. More are ignored.
 const MAX_ATTRIBUTES: usize = 64;
 
+/// How many elements around one may be the `pre` that it is a part of.
+const MAX_PRE_DEPTH: usize = 4;
+
 /// The maximum length of what is made from the tree of a page of this size: nested elements do not repeat its text many times.
 pub const fn max_result_bytes(page_bytes: usize) -> usize {
     64 * 1024 + 4 * page_bytes
@@ -209,7 +212,9 @@ impl<'p> Tree<'p> {
             return bounded(&text::decode_raw(self.name(element), content), max_bytes).trim().to_owned();
         }
         let mut lines = TextLines::default();
-        let mut pres = 0;
+        // An element in a `pre`, such as its `code` or a part of that, keeps its lines, too.
+        let around = std::iter::successors(Some(element), |node| self.parent(*node));
+        let mut pres = i32::from(around.take(MAX_PRE_DEPTH).any(|node| self.is(node, "pre")));
         let mut step = self.step(Step::Enter(element)).filter(|_| self.first_child(element).is_some());
         while let Some(now) = step.filter(|step| *step != Step::Leave(element) && lines.len() < max_bytes) {
             let (Step::Enter(node) | Step::Leave(node)) = now;

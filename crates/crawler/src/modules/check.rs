@@ -313,9 +313,9 @@ impl Check {
             verdict,
             crawled: record.kind() == TaskKind::Page.name(),
             status,
-            reason: match verdict {
-                Verdict::Fine | Verdict::Redirect | Verdict::Sitemap => "".into(),
-                _ => verdict::reason(&record.outcome).into(),
+            reason: match (verdict, &record.outcome) {
+                (Verdict::Fine | Verdict::Redirect, _) | (_, Outcome::Sitemap { .. }) => "".into(),
+                (_, outcome) => verdict::reason(outcome).into(),
             },
             to: record.redirect_target().map(Cow::Borrowed),
             found_on: record.found_on().map(Cow::Borrowed),

@@ -237,21 +237,17 @@ impl StateReader {
     }
 
     fn answer(&mut self, inquiry: Inquiry) -> Result<Answer, Error> {
-        let directory = match &mut self.0 {
-            Source::File(reader, _) => return Ok(inquiry.answer(reader)?),
-            Source::Process(directory) => directory.clone(),
-        };
-        match socket::ask(&directory, &inquiry) {
-            Ok(answer) => Ok(answer),
-            // The crawl has ended, or has been killed, since the last answer.
-            Err(AskError::NoProcess) => {
-                let tables = open(&directory)?;
-                let mut reader = Box::new(FileReader::new(Arc::new(tables), &directory)?);
-                let answer = inquiry.answer(&mut reader);
-                self.0 = Source::File(reader, directory);
-                Ok(answer?)
+        loop {
+            let directory = match &mut self.0 {
+                Source::File(reader, _) => return Ok(inquiry.answer(reader)?),
+                Source::Process(directory) => directory.clone(),
+            };
+            match socket::ask(&directory, &inquiry) {
+                Ok(answer) => return Ok(answer),
+                // The crawl has ended, or has been killed, since the last answer.
+                Err(AskError::NoProcess) => *self = StateReader::open(&directory)?,
+                Err(AskError::Failed(error)) => return Err(error),
             }
-            Err(AskError::Failed(error)) => Err(error),
         }
     }
 }

@@ -73,6 +73,10 @@ fn text_of_an_element_has_a_line_per_block() {
     let script = tree.nodes().find(|node| tree.is(*node, "script")).unwrap();
     assert_eq!(tree.text(script, 100), "no");
     assert_eq!(Tree::parse(b"<p>").text(BODY, 10), "");
+    let tree = Tree::parse(b"<pre>\n a\n  <code>b\n   c</code></pre>");
+    let [pre, code] = ["pre", "code"].map(|name| tree.nodes().find(|node| tree.is(*node, name)).unwrap());
+    assert_eq!(tree.text(pre, 100), " a\n  b\n   c");
+    assert_eq!(tree.text(code, 100), "b\n   c");
     let tree = Tree::parse(
         b"<div hidden>a<b hidden>no<i>no</i></b><pre hidden>no</pre> b<p hidden>no<p>c<img hidden>d</div>",
     );

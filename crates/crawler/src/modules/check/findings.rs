@@ -269,6 +269,12 @@ impl<'u> Findings<'u> {
             let not_reached = counted(self.not_reached.len() as u64, "URL");
             report.gaps.push(format!("{not_reached} not reached"));
         }
+        if report.counts.pages == 0 && report.counts.urls == 0 {
+            report.gaps.push("nothing was requested".to_owned());
+        }
+        for (sitemap, reason) in &self.urls.failed_sitemaps {
+            report.gaps.push(format!("{sitemap}: {reason}"));
+        }
         if unlisted_broken > 0 {
             report.gaps.push(format!("{} not listed", counted(unlisted_broken, "broken URL")));
         }

@@ -3,7 +3,7 @@
 //! About 20 bytes are kept for each URL, and more for those that are not fine, up to [`MAX_KEPT`] in each list of the report.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use super::StatusCodes;
@@ -17,6 +17,9 @@ pub(super) const MAX_KEPT: usize = 100_000;
 
 /// How many start URLs the report names.
 const MAX_SEEDS: usize = 10;
+
+/// The most sitemaps that are named because they could not be read.
+const MAX_FAILED_SITEMAPS: usize = 100;
 
 /// What is known of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +88,8 @@ pub(super) struct Urls {
     dropped_redirects: Vec<DroppedRedirect>,
     pub(super) seeds: Vec<String>,
     pub(super) sitemaps: HashSet<u64>,
+    /// Sitemaps that could not be read, and why; the first hundred of them.
+    pub(super) failed_sitemaps: BTreeMap<String, String>,
     /// Where URLs were found first.
     pub(super) sources: HashSet<u64>,
     counts: Counts,
@@ -104,6 +109,7 @@ impl Urls {
             dropped_redirects: Vec::new(),
             seeds: Vec::new(),
             sitemaps: HashSet::new(),
+            failed_sitemaps: BTreeMap::new(),
             sources: HashSet::new(),
             counts: Counts::default(),
         }
@@ -128,6 +134,10 @@ impl Urls {
         let hash = self.hash(&entry.url);
         if verdict == Verdict::Sitemap {
             self.sitemaps.insert(hash);
+            self.failed_sitemaps.remove(&*entry.url);
+            if !entry.reason.is_empty() && self.failed_sitemaps.len() < MAX_FAILED_SITEMAPS {
+                self.failed_sitemaps.insert(entry.url.to_string(), entry.reason.to_string());
+            }
             return;
         }
         match self.states.get(&hash) {
