@@ -13,6 +13,7 @@ use super::super::queue_set::QueueSet;
 use super::super::storage::{QueuedTask, Storage};
 use crate::domain::Domain;
 use crate::error::StorageErrorKind;
+use crate::task_kind::TaskKind;
 
 /// The URLs of an unreachable host that are leased at a time. No requests are sent for them.
 const UNREACHABLE_LEASES: usize = 64;
@@ -60,10 +61,16 @@ impl<Q: Default> Host<Q> {
         !self.queues.is_empty() || !self.returned.is_empty()
     }
 
-    /// The queues of its URLs.
+    /// The URLs that were leased before and can be leased now: the first one, and requisites, which wait for no page.
+    fn next_returned(&self) -> impl Iterator<Item = (usize, &QueuedTask)> {
+        let is_next = |index, url: &str| index == 0 || TaskKind::of(url) == TaskKind::Requisite;
+        self.returned.iter().enumerate().filter(move |(index, task)| is_next(*index, &task.url))
+    }
+
+    /// The queues of its URLs. Of the pages that were leased before, only the first one counts.
     pub(super) fn queues_with_urls(&self) -> QueueSet {
         let mut queues = QueueSet::default();
-        let returned = self.returned.iter().map(|task| task.queue);
+        let returned = self.next_returned().map(|(_, task)| task.queue);
         returned
             .chain(self.queues.iter().map(|host_queue| host_queue.queue))
             .for_each(|queue| queues.insert(queue));
@@ -108,7 +115,7 @@ impl<Q: Default> Host<Q> {
         queue: u8,
         storage: &mut impl Storage<Parked = Q>,
     ) -> Result<Option<QueuedTask>, BackendError> {
-        let returned = self.returned.iter().position(|task| task.queue == queue);
+        let returned = self.next_returned().find(|(_, task)| task.queue == queue).map(|(index, _)| index);
         if let Some(task) = returned.and_then(|index| self.returned.remove(index)) {
             return Ok(Some(task));
         }
