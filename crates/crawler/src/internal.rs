@@ -40,6 +40,8 @@ expose!(
     #[cfg(feature = "net")]
     frontier,
     #[cfg(feature = "net")]
+    live_settings,
+    #[cfg(feature = "net")]
     modules,
     #[cfg(feature = "net")]
     origin,

@@ -73,6 +73,8 @@ mod frontier;
 mod html;
 #[doc(hidden)]
 pub mod internal;
+#[cfg(feature = "net")]
+mod live_settings;
 mod media;
 #[cfg(feature = "net")]
 mod modules;

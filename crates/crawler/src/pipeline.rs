@@ -31,6 +31,7 @@ use crate::error::Error;
 use crate::fetch::proxy_health::ProxyHealth;
 use crate::fetch::robots::waits::RobotsWaits;
 use crate::html::{self, normal_form};
+use crate::live_settings::CrawlControl;
 use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::output::parts::{CrawlIdentity, Parts};
 use crate::modules::page_pipeline::{OutcomeCallback, PagePipeline};
@@ -111,6 +112,7 @@ pub struct Crawler {
     pub(crate) robots_waits: RobotsWaits,
     pub(crate) proxy_health: ProxyHealth,
     pub(crate) stop: StopHandle,
+    pub(crate) control: CrawlControl,
 }
 
 impl Crawler {
@@ -221,6 +223,7 @@ impl Crawler {
             robots_waits: RobotsWaits::default(),
             proxy_health: ProxyHealth::default(),
             stop: StopHandle::new(),
+            control: CrawlControl::new(),
         };
         Ok(crawler.politeness(Politeness::default()))
     }

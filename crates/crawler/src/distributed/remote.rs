@@ -9,6 +9,7 @@ pub use crate::backend::redis::CrawlInfo;
 use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role};
 use crate::backend::{AdmitCounts, Snapshot};
 use crate::error::{Error, StorageError, StorageErrorKind, redis_error};
+use crate::live_settings::ControlAction;
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
 
 /// A handle to a distributed crawl.
@@ -167,9 +168,9 @@ impl RemoteCrawl {
         Ok(self.control.durability_warning().await?)
     }
 
-    /// The crawl on Redis.
-    pub fn control(&self) -> &CrawlControl {
-        &self.control
+    /// Changes the crawl while it runs. Returns a sentence that says what was done, or why not.
+    pub async fn control(&self, action: ControlAction) -> Result<String, String> {
+        Err(format!("cannot apply {action:?}: not supported yet"))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::config::FetchConfig;
 use crate::error::Error;
 use crate::fetch::proxy_health::ProxyHealth;
 use crate::fetch::robots::waits::RobotsWaits;
+use crate::live_settings::CrawlControl;
 
 /// The settings that only the command, tests and benchmarks change.
 pub trait CrawlerInternals {
@@ -38,6 +39,9 @@ pub trait CrawlerInternals {
 
     /// Keeps the health of the proxies here.
     fn proxy_health(self, health: ProxyHealth) -> Self;
+
+    /// Sets the handle that changes this crawl while it runs. Each crawl needs its own.
+    fn control(self, control: CrawlControl) -> Self;
 }
 
 impl CrawlerInternals for Crawler {
@@ -82,6 +86,11 @@ impl CrawlerInternals for Crawler {
 
     fn proxy_health(mut self, health: ProxyHealth) -> Crawler {
         self.proxy_health = health;
+        self
+    }
+
+    fn control(mut self, control: CrawlControl) -> Crawler {
+        self.control = control;
         self
     }
 }

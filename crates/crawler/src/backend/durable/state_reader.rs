@@ -19,6 +19,7 @@ use super::socket::{self, AskError};
 use super::{Batch, Tables};
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::html::normal_form;
+use crate::live_settings::ControlAction;
 use crate::origin::without_credentials;
 use crate::scope::Scope;
 use crate::seed_list::SeedIndex;
@@ -148,6 +149,12 @@ impl StateReader {
             Answer::Status(status) => Ok(*status),
             other => Err(other.unexpected()),
         }
+    }
+
+    /// Changes the crawl, if a process runs it. Returns a sentence that says what was done, or why not.
+    #[doc(hidden)]
+    pub fn control(&mut self, action: ControlAction) -> Result<String, String> {
+        Err(format!("cannot apply {action:?}: not supported yet"))
     }
 
     /// Returns the outputs of the crawl.
