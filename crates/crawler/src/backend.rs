@@ -13,6 +13,7 @@ pub mod durable;
 pub mod linking_pages;
 pub mod local;
 pub mod redis;
+mod waiting_host;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+pub use self::waiting_host::{MAX_WAITING_HOSTS, WaitReason, WaitingHost};
 
 use crate::domain::Domain;
 use crate::error::{Error, StorageError, StorageErrorKind};
@@ -363,6 +366,10 @@ pub struct Snapshot {
     pub owned_domains: usize,
     /// Hosts of which URLs wait with a priority, or are leased to a worker.
     pub active_hosts: usize,
+    /// The hosts of which the most URLs wait, and why.
+    #[serde(default)]
+    #[doc(hidden)]
+    pub waiting_hosts: Vec<WaitingHost>,
     /// For how many seconds the network of this process has been down; `None` if it is up.
     #[serde(default)]
     pub network_down: Option<u64>,

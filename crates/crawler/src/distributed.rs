@@ -287,6 +287,7 @@ impl StoredReport {
             resumed,
             retried: 0,
             broken_links: None,
+            statistics: Arc::default(),
             redis_traffic: Some(traffic),
         }
     }

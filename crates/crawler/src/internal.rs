@@ -26,6 +26,8 @@ expose!(
     #[cfg(feature = "net")]
     cookies,
     #[cfg(feature = "net")]
+    crawl_view,
+    #[cfg(feature = "net")]
     distributed,
     #[cfg(feature = "net")]
     domain,
@@ -61,6 +63,8 @@ expose!(
     similarity,
     #[cfg(feature = "net")]
     sitemap,
+    #[cfg(feature = "net")]
+    statistics,
     #[cfg(feature = "net")]
     stats,
     #[cfg(feature = "net")]

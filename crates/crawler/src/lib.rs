@@ -55,6 +55,8 @@ mod cookies;
 #[cfg(test)]
 mod cpu_time;
 #[cfg(feature = "net")]
+mod crawl_view;
+#[cfg(feature = "net")]
 mod distributed;
 #[cfg(feature = "net")]
 mod domain;
@@ -104,6 +106,8 @@ mod seed_list;
 mod similarity;
 #[cfg(feature = "net")]
 mod sitemap;
+#[cfg(feature = "net")]
+mod statistics;
 #[cfg(feature = "net")]
 mod stats;
 #[cfg(feature = "net")]

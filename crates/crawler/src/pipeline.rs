@@ -27,6 +27,7 @@ pub use self::report::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
 use crate::backend::local::{BackendConfig, HostLimits, LocalBackend, UNLIMITED_TTL};
 use crate::backend::{Snapshot, WorkerId};
 use crate::config::{FetchConfig, Oversize, fetch_setters};
+use crate::crawl_view::{CrawlMonitor, CrawlView, Limits};
 use crate::error::Error;
 use crate::fetch::proxy_health::ProxyHealth;
 use crate::fetch::robots::waits::RobotsWaits;
@@ -42,6 +43,7 @@ use crate::request_settings::Politeness;
 use crate::scope::Scope;
 use crate::seed_list::SeedUrls;
 use crate::similarity::Threshold;
+use crate::statistics::Statistics;
 use crate::stop::StopHandle;
 use crate::strip_query::StripQuery;
 
@@ -53,6 +55,9 @@ pub const SILENT_PER_REQUEST: usize = 16;
 
 /// A callback for the state of the crawl, about once per second.
 pub(crate) type ProgressCallback = Box<dyn Fn(&Snapshot) + Send + Sync>;
+
+/// A callback for all that is known of the crawl, about once per second.
+pub(crate) type StatusCallback = Box<dyn Fn(&CrawlView) + Send + Sync>;
 
 /// A callback for messages about what does not stop the crawl.
 pub(crate) type NoticeCallback = Box<dyn Fn(&str) + Send + Sync>;
@@ -108,6 +113,7 @@ pub struct Crawler {
     pub(crate) retry_failed: bool,
     pub(crate) on_outcome: OutcomeCallback,
     pub(crate) on_progress: ProgressCallback,
+    pub(crate) on_status: Option<StatusCallback>,
     pub(crate) on_notice: NoticeCallback,
     pub(crate) robots_waits: RobotsWaits,
     pub(crate) proxy_health: ProxyHealth,
@@ -219,6 +225,7 @@ impl Crawler {
             retry_failed: false,
             on_outcome: Arc::new(|_, _| {}),
             on_progress: Box::new(|_| {}),
+            on_status: None,
             on_notice: Box::new(|_| {}),
             robots_waits: RobotsWaits::default(),
             proxy_health: ProxyHealth::default(),
@@ -525,7 +532,19 @@ impl Crawler {
     fn run_in_memory(mut self) -> Result<CrawlReport, Error> {
         let pages = self.open_outputs(self.fresh_start())?;
         let backend = Arc::new(LocalBackend::new(self.settings.clone()));
-        LocalRun { backend, pages, elapsed: Duration::ZERO, retried: 0, state: None }.run(self)
+        let monitor = CrawlMonitor::new(Duration::ZERO, Statistics::default(), self.limits());
+        LocalRun { backend, pages, monitor: Arc::new(monitor), retried: 0, state: None }.run(self)
+    }
+
+    /// The limits with which the crawl starts.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            max_pages: self.settings.max_pages,
+            max_bytes: self.settings.max_bytes,
+            max_time: self.max_time,
+            max_depth: self.max_depth,
+            delay: self.config.delay,
+        }
     }
 
     fn fresh_start(&self) -> Start<'static> {

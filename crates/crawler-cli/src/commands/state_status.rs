@@ -33,7 +33,7 @@ fn failed(error: &Error) -> u8 {
 }
 
 fn table(directory: &Path, status: &StateStatus) -> String {
-    let StateStatus { snapshot, elapsed, process } = status;
+    let StateStatus { snapshot, elapsed, process, .. } = status;
     let name = directory.display().to_string();
     let counts = Counts::of_running(snapshot);
     let (state, last_line) = match (process, snapshot.outstanding()) {

@@ -1,16 +1,21 @@
 //! Controls a distributed crawl from outside its processes: starts it, shows its status, stops it.
 
+use std::sync::Arc;
+
 use url::Url;
 
 use super::crawl_loss::lost_message;
 use super::process_identity::is_surely_dead;
-use super::{MemberReport, SharedCrawl, StoredReport, end_name};
+use super::{MemberReport, SharedCrawl, StoredReport, end_name, end_of};
 pub use crate::backend::redis::CrawlInfo;
+pub use crate::backend::redis::RedisHealth;
 use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role};
 use crate::backend::{AdmitCounts, Snapshot};
+use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crate::error::{Error, StorageError, StorageErrorKind, redis_error};
 use crate::live_settings::ControlAction;
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
+use crate::statistics::Statistics;
 
 /// A handle to a distributed crawl.
 ///
@@ -48,6 +53,35 @@ pub struct CrawlStatus {
     pub members: Vec<Member>,
     /// Counters and queue lengths.
     pub snapshot: Snapshot,
+    /// What the requests and URLs of all workers were like.
+    pub statistics: Arc<Statistics>,
+    /// The limits of the crawl.
+    pub limits: Limits,
+    /// The state of Redis itself.
+    pub redis: RedisHealth,
+}
+
+impl CrawlStatus {
+    /// Whether the crawl runs.
+    pub fn phase(&self) -> CrawlPhase {
+        match &self.state.phase {
+            Phase::Seeding | Phase::Running => CrawlPhase::Running,
+            Phase::Ended(end) => CrawlPhase::Ended(end_of(end).to_string()),
+            Phase::Unknown => CrawlPhase::Ended("Redis has no such crawl".into()),
+            Phase::Purged => CrawlPhase::Ended("the crawl was purged".into()),
+        }
+    }
+
+    /// The same as an observer of a crawl in one process sees it.
+    pub fn view(&self) -> CrawlView {
+        CrawlView {
+            snapshot: self.snapshot.clone(),
+            statistics: Arc::clone(&self.statistics),
+            elapsed: self.state.elapsed,
+            limits: self.limits.clone(),
+            phase: self.phase(),
+        }
+    }
 }
 
 impl RemoteCrawl {
@@ -122,7 +156,8 @@ impl RemoteCrawl {
         let reports = MemberReport::all(&self.control).await?;
         let prioritizer_service = reports.into_iter().find_map(|report| report.prioritizer_service);
         let snapshot = Snapshot { prioritizer_service, ..self.control.snapshot().await? };
-        Ok(CrawlStatus { state, members, snapshot })
+        let (statistics, limits, redis) = (Arc::default(), Limits::default(), RedisHealth::default());
+        Ok(CrawlStatus { state, members, snapshot, statistics, limits, redis })
     }
 
     /// The processes that take part in the crawl, and its state.

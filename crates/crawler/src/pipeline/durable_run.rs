@@ -9,8 +9,10 @@ use super::{CrawlReport, Crawler};
 use crate::backend::durable::{
     self, OpenState, PriorState, ResumedScope, StateOptions, StateServer, StateWriter,
 };
+use crate::crawl_view::CrawlMonitor;
 use crate::error::Error;
 use crate::scope::PendingRule;
+use crate::statistics::Statistics;
 use crate::task_kind::TaskKind;
 
 impl Crawler {
@@ -34,8 +36,9 @@ impl Crawler {
             PriorState::Empty => Duration::ZERO,
             PriorState::Existing { elapsed } => elapsed,
         };
-        let server = self.serve(&state, elapsed);
-        let run = LocalRun { backend: Arc::new(backend), pages, elapsed, retried, state: Some(&state) };
+        let monitor = Arc::new(CrawlMonitor::new(elapsed, Statistics::default(), self.limits()));
+        let server = self.serve(&state, &monitor);
+        let run = LocalRun { backend: Arc::new(backend), pages, monitor, retried, state: Some(&state) };
         let report = run.run(self);
         drop(server);
         if report.is_err() {
@@ -60,8 +63,8 @@ impl Crawler {
     }
 
     /// Answers other processes that read the state. The crawl does not depend on it.
-    fn serve(&mut self, state: &StateWriter, elapsed: Duration) -> Option<StateServer> {
-        match state.serve(elapsed) {
+    fn serve(&mut self, state: &StateWriter, monitor: &Arc<CrawlMonitor>) -> Option<StateServer> {
+        match state.serve(Arc::clone(monitor)) {
             Ok(server) => {
                 let on_progress = std::mem::replace(&mut self.on_progress, Box::new(|_| {}));
                 self.on_progress = Box::new(server.observe(on_progress));

@@ -5,6 +5,7 @@ use url::Url;
 use super::Crawler;
 use crate::backend::local::BackendConfig;
 use crate::config::FetchConfig;
+use crate::crawl_view::CrawlView;
 use crate::error::Error;
 use crate::fetch::proxy_health::ProxyHealth;
 use crate::fetch::robots::waits::RobotsWaits;
@@ -33,6 +34,9 @@ pub trait CrawlerInternals {
 
     /// Calls a function with messages about what does not stop the crawl.
     fn on_notice(self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self;
+
+    /// Calls a function with all that is known of the crawl: at its start, once per second, and at its end.
+    fn on_status(self, callback: impl Fn(&CrawlView) + Send + Sync + 'static) -> Self;
 
     /// Adds the sites whose URLs wait for a robots.txt to these.
     fn robots_waits(self, waits: RobotsWaits) -> Self;
@@ -76,6 +80,11 @@ impl CrawlerInternals for Crawler {
 
     fn on_notice(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Crawler {
         self.on_notice = Box::new(callback);
+        self
+    }
+
+    fn on_status(mut self, callback: impl Fn(&CrawlView) + Send + Sync + 'static) -> Crawler {
+        self.on_status = Some(Box::new(callback));
         self
     }
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime;
 
 use super::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
 use crate::backend::durable::StateWriter;
 use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
+use crate::crawl_view::{CrawlMonitor, CrawlPhase};
 use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
 use crate::fetch::network::NetworkMonitor;
@@ -29,8 +30,8 @@ const SYNC_INTERVALS: u32 = 5;
 pub(crate) struct LocalRun<'s, R> {
     pub(crate) backend: Arc<R>,
     pub(crate) pages: Arc<PagePipeline>,
-    /// The active crawl time of earlier processes.
-    pub(crate) elapsed: Duration,
+    /// The active crawl time, the statistics and the limits.
+    pub(crate) monitor: Arc<CrawlMonitor>,
     /// How many failed URLs were queued again.
     pub(crate) retried: u64,
     /// The durable state, if there is one. Outputs are fsynced then, so that they survive a power failure as the state does.
@@ -40,11 +41,12 @@ pub(crate) struct LocalRun<'s, R> {
 impl<R: Backend> LocalRun<'_, R> {
     /// Runs the crawl to its end.
     pub(crate) fn run(self, mut crawler: Crawler) -> Result<CrawlReport, Error> {
-        let started = Instant::now();
         let before = block_on(self.snapshot(&crawler))??;
         block_on(self.admit_seeds(&mut crawler))??;
         let seeded = block_on(self.snapshot(&crawler))??;
-        (crawler.on_progress)(if before.admitted == 0 { &before } else { &seeded });
+        let first = if before.admitted == 0 { &before } else { &seeded };
+        (crawler.on_progress)(first);
+        self.report_status(&crawler, first);
         let resumed = match before.admitted {
             0 => ResumeStatus::New,
             _ if seeded.outstanding() > 0 => ResumeStatus::Resumed,
@@ -56,6 +58,7 @@ impl<R: Backend> LocalRun<'_, R> {
             (_, Some(budget)) => Ok(CrawlEnd::LimitReached(budget)),
             _ => self.run_workers(&crawler),
         };
+        self.monitor.set_phase(CrawlPhase::Stopping);
         if !matches!(end, Ok(CrawlEnd::Finished | CrawlEnd::LimitReached(_))) {
             self.pages.shutdown_requested();
         }
@@ -72,9 +75,11 @@ impl<R: Backend> LocalRun<'_, R> {
             _ if output_failure.is_some() => CrawlEnd::OutputFailed,
             early_end => early_end.unwrap_or(end),
         };
+        self.monitor.set_phase(CrawlPhase::Ended(end.to_string()));
+        self.report_status(&crawler, &snapshot);
         let elapsed = match resumed {
-            ResumeStatus::AlreadyFinished => self.elapsed,
-            _ => self.elapsed + started.elapsed(),
+            ResumeStatus::AlreadyFinished => self.monitor.elapsed_before(),
+            _ => self.monitor.elapsed(),
         };
         Ok(CrawlReport {
             end,
@@ -88,6 +93,7 @@ impl<R: Backend> LocalRun<'_, R> {
             resumed,
             broken_links: self.pages.broken_links(),
             retried: self.retried,
+            statistics: Arc::new(self.monitor.recorders.merged()),
             redis_traffic: None,
         })
     }
@@ -174,7 +180,7 @@ impl<R: Backend> LocalRun<'_, R> {
         let backend = &*self.backend;
         let time_up = async {
             match crawler.max_time {
-                Some(time) => tokio::time::sleep(time.saturating_sub(self.elapsed)).await,
+                Some(time) => tokio::time::sleep(time.saturating_sub(self.monitor.elapsed())).await,
                 None => std::future::pending().await,
             }
         };
@@ -197,7 +203,13 @@ impl<R: Backend> LocalRun<'_, R> {
         for interval in 1u32.. {
             tokio::time::sleep(POLL_INTERVAL).await;
             let network_down = network.down_for().map(|time| time.as_secs());
-            (crawler.on_progress)(&Snapshot { network_down, ..self.snapshot(crawler).await? });
+            let snapshot = Snapshot { network_down, ..self.snapshot(crawler).await? };
+            self.monitor.recorders.sample(&snapshot, self.monitor.elapsed());
+            (crawler.on_progress)(&snapshot);
+            if crawler.stop.is_stop_requested() {
+                self.monitor.set_phase(CrawlPhase::Stopping);
+            }
+            self.report_status(crawler, &snapshot);
             self.pages.notices().for_each(|notice| (crawler.on_notice)(&notice));
             if interval.is_multiple_of(SYNC_INTERVALS) {
                 self.write_outputs().await?;
@@ -207,6 +219,12 @@ impl<R: Backend> LocalRun<'_, R> {
             }
         }
         Ok(CrawlEnd::Stopped)
+    }
+
+    fn report_status(&self, crawler: &Crawler, snapshot: &Snapshot) {
+        if let Some(on_status) = &crawler.on_status {
+            on_status(&self.monitor.view(snapshot.clone()));
+        }
     }
 
     async fn snapshot(&self, crawler: &Crawler) -> Result<Snapshot, BackendError> {

@@ -1,6 +1,7 @@
 //! The report of a finished crawl.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use crate::backend::{Budget, Snapshot};
 use crate::error::StorageError;
 use crate::modules::page_pipeline::ModuleFailures;
 use crate::outcome::Outcome;
+use crate::statistics::Statistics;
 
 /// The report of a crawl.
 #[derive(Debug)]
@@ -40,6 +42,9 @@ pub struct CrawlReport {
     /// How many failed URLs a resumed crawl has queued again.
     #[doc(hidden)]
     pub retried: u64,
+    /// What the requests and URLs were like.
+    #[doc(hidden)]
+    pub statistics: Arc<Statistics>,
     /// The traffic with Redis of a distributed crawl.
     #[doc(hidden)]
     pub redis_traffic: Option<Traffic>,

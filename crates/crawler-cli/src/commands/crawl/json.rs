@@ -219,7 +219,7 @@ impl<'s> ProgressJson<'s> {
 impl<'s> StateStatusJson<'s> {
     /// The status of the crawl in a directory. Why a crawl stopped is not stored.
     pub fn new(directory: &Path, status: &'s StateStatus) -> StateStatusJson<'s> {
-        let StateStatus { snapshot, elapsed, process } = status;
+        let StateStatus { snapshot, elapsed, process, .. } = status;
         let state = match (process, snapshot.outstanding()) {
             (Some(_), _) => "running",
             (None, 0) => "finished",

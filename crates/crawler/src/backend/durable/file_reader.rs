@@ -16,6 +16,7 @@ use super::seen_cache::CacheLimits;
 use super::state_reader::{StateStatus, UrlHistory, UrlStatus, lastmod_time};
 use crate::backend::local::decompress;
 use crate::backend::local::storage::Storage;
+use crate::crawl_view::{CrawlPhase, Limits};
 use crate::outcome::Outcome;
 use crate::similarity::PageBody;
 use crate::task_kind::shown_url;
@@ -52,7 +53,10 @@ impl FileReader {
 
     /// Counts, as of the last commit.
     pub(super) fn status(&self) -> StateStatus {
-        StateStatus { snapshot: self.snapshot.clone(), elapsed: self.active_time, process: None }
+        let (snapshot, elapsed) = (self.snapshot.clone(), self.active_time);
+        let (statistics, limits) = (Arc::default(), Limits::default());
+        let phase = CrawlPhase::Ended("no process runs it".into());
+        StateStatus { snapshot, elapsed, process: None, statistics, limits, phase }
     }
 
     /// The metadata of the crawl.

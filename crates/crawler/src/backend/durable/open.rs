@@ -24,7 +24,7 @@ use crate::scope::Scope;
 use crate::similarity::HashKey;
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
-pub(super) const FORMAT: u32 = 8;
+pub(super) const FORMAT: u32 = 9;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;

@@ -20,6 +20,7 @@ use super::open::StateWriter;
 use super::state_reader::StateStatus;
 use super::{Tables, socket};
 use crate::backend::local::SharedState;
+use crate::crawl_view::CrawlMonitor;
 use crate::error::Error;
 
 /// How many readers are connected at a time. The others wait.
@@ -47,16 +48,14 @@ struct Shared {
     answering: Mutex<()>,
     /// The last progress.
     progress: Mutex<Snapshot>,
-    /// The active time of earlier processes.
-    elapsed: Duration,
-    started: Instant,
+    monitor: Arc<CrawlMonitor>,
     /// The connection of each thread.
     connections: [Mutex<Option<UnixStream>>; MAX_READERS],
 }
 
 impl StateWriter {
-    /// Answers questions about the crawl, which earlier processes ran for a time.
-    pub fn serve(&self, elapsed: Duration) -> io::Result<StateServer> {
+    /// Answers questions about the crawl that this process runs.
+    pub(crate) fn serve(&self, monitor: Arc<CrawlMonitor>) -> io::Result<StateServer> {
         let listener = socket::create(&self.directory)?;
         let (running, stopped) = UnixStream::pair()?;
         let shared = Arc::new(Shared {
@@ -67,8 +66,7 @@ impl StateWriter {
             stopped,
             answering: Mutex::default(),
             progress: Mutex::default(),
-            elapsed,
-            started: Instant::now(),
+            monitor,
             connections: Default::default(),
         });
         let mut server = StateServer { shared, running: Some(running), threads: Vec::new() };
@@ -153,8 +151,8 @@ impl Shared {
         if let Inquiry::Status = inquiry {
             let Snapshot { network_down, prioritizer_service, .. } = unpoisoned(&self.progress).clone();
             let snapshot = Snapshot { network_down, prioritizer_service, ..self.state.state().snapshot() };
-            let (elapsed, process) = (self.elapsed + self.started.elapsed(), Some(std::process::id()));
-            return Answer::Status(Box::new(StateStatus { snapshot, elapsed, process }));
+            let process = Some(std::process::id());
+            return Answer::Status(Box::new(StateStatus::new(self.monitor.view(snapshot), process)));
         }
         let _answering = unpoisoned(&self.answering);
         let reader = FileReader::new(Arc::clone(&self.tables), &self.directory);

@@ -21,7 +21,7 @@ const SOCKET_FILE: &str = "crawl.socket";
 const MAX_PATH_BYTES: usize = 100;
 
 /// Precedes every question. Another version of the crawler has another number if its messages differ.
-const PROTOCOL: u32 = 2;
+const PROTOCOL: u32 = 3;
 
 /// The largest question: URLs have at most 2,048 bytes.
 const MAX_QUESTION_BYTES: usize = 16 << 10;

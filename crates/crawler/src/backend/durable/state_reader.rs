@@ -17,6 +17,7 @@ use super::open::{check_is_directory, read_hash_key};
 use super::outputs::RecordedOutput;
 use super::socket::{self, AskError};
 use super::{Batch, Tables};
+use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::html::normal_form;
 use crate::live_settings::ControlAction;
@@ -24,6 +25,7 @@ use crate::origin::without_credentials;
 use crate::scope::Scope;
 use crate::seed_list::SeedIndex;
 use crate::similarity::HashKey;
+use crate::statistics::Statistics;
 use crate::task::Depth;
 use crate::task_kind::TaskKind;
 
@@ -94,6 +96,26 @@ pub struct StateStatus {
     pub elapsed: Duration,
     /// The process that runs the crawl.
     pub process: Option<u32>,
+    /// What its requests and URLs were like.
+    pub statistics: Arc<Statistics>,
+    /// Its limits.
+    pub limits: Limits,
+    /// Whether it runs.
+    pub phase: CrawlPhase,
+}
+
+impl StateStatus {
+    /// What an observer sees of a crawl that this process runs.
+    pub(super) fn new(view: CrawlView, process: Option<u32>) -> StateStatus {
+        let CrawlView { snapshot, statistics, elapsed, limits, phase } = view;
+        StateStatus { snapshot, elapsed, process, statistics, limits, phase }
+    }
+
+    /// The same as an observer of the crawl sees it.
+    pub fn view(&self) -> CrawlView {
+        let StateStatus { snapshot, elapsed, statistics, limits, phase, .. } = self.clone();
+        CrawlView { snapshot, statistics, elapsed, limits, phase }
+    }
 }
 
 impl StateReader {

@@ -1,0 +1,57 @@
+//! The hosts that hold a crawl up: those with the most URLs that wait, and why they wait.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// How many hosts a snapshot names.
+pub const MAX_WAITING_HOSTS: usize = 10;
+
+/// A host of which URLs wait.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitingHost {
+    /// The host.
+    pub host: String,
+    /// How many of its URLs wait with a priority.
+    pub waiting: u64,
+    /// How many of its URLs are leased to a worker.
+    pub leased: u32,
+    /// Why they wait.
+    pub why: WaitReason,
+}
+
+/// Why the URLs of a host wait.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WaitReason {
+    /// The delay between its requests.
+    Delay(Duration),
+    /// It gets no requests for a while, after a failure or because it asked for that.
+    Resting {
+        /// For how long.
+        for_: Duration,
+        /// Its last failure.
+        cause: String,
+    },
+    /// It responds slowly.
+    Slow,
+    /// Its robots.txt could not be fetched yet, and why.
+    RobotsTxt(String),
+    /// The crawl is paused.
+    Paused,
+    /// Other hosts have their turn: the workers are busy.
+    Busy,
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WaitReason::Delay(delay) => write!(f, "delay {delay:?}"),
+            WaitReason::Resting { for_, cause } => write!(f, "rests for {} s: {cause}", for_.as_secs()),
+            WaitReason::Slow => f.write_str("slow"),
+            WaitReason::RobotsTxt(cause) => write!(f, "robots.txt: {cause}"),
+            WaitReason::Paused => f.write_str("paused"),
+            WaitReason::Busy => f.write_str("busy"),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The hosts of a crawl with the most requests, and what their requests were like.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+/// The most hosts that are kept. The least requested give way.
+pub const MAX_HOSTS: usize = 1_000;
+
+/// How many more there may be before some are removed, so that they are not searched for each new host.
+const SURPLUS: usize = MAX_HOSTS / 4;
+
+/// The longest name of a host in bytes: a DNS name with a port.
+pub const MAX_HOST_BYTES: usize = 253 + 6;
+
+/// The longest text of a failure, in bytes.
+pub const MAX_FAILURE_BYTES: usize = 200;
+
+/// What is known of a host's robots.txt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RobotsState {
+    /// It was not requested yet.
+    #[default]
+    Unknown,
+    /// It exists, and its rules are obeyed.
+    Rules,
+    /// There is none: the status is 4xx, and everything is allowed.
+    Missing,
+    /// It could not be fetched, so nothing is allowed.
+    Unavailable,
+    /// The crawl does not ask for it.
+    Ignored,
+}
+
+/// What the requests to a host were like.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct HostStatistics {
+    /// Requests that were sent.
+    pub requests: u64,
+    /// Pages.
+    pub pages: u64,
+    /// Body bytes after decoding.
+    pub bytes: u64,
+    /// Requests that failed, or whose status was 429 or 5xx.
+    pub failures: u64,
+    /// How many of the last requests failed in a row.
+    pub consecutive_failures: u32,
+    /// The last failure, in at most [`MAX_FAILURE_BYTES`].
+    pub last_failure: Option<Arc<str>>,
+    /// The sum of the times from a request to the end of its response, in milliseconds.
+    pub latency_total_ms: u64,
+    /// The longest of these times.
+    pub latency_max_ms: u32,
+    /// The shortest time between the end of a response and the start of the next request, as measured by one process.
+    pub smallest_gap_ms: Option<u32>,
+    /// The shortest time between the starts of two requests, as measured by one process.
+    pub smallest_start_gap_ms: Option<u32>,
+    /// The delay between requests.
+    pub delay_ms: u32,
+    /// What is known of its robots.txt.
+    pub robots: RobotsState,
+    /// The delay that its robots.txt asks for.
+    pub crawl_delay_ms: Option<u32>,
+    /// When the last request ended.
+    pub last_request_at: Option<SystemTime>,
+}
+
+impl HostStatistics {
+    /// The mean time from a request to the end of its response, in milliseconds.
+    pub fn mean_latency_ms(&self) -> Option<u64> {
+        self.latency_total_ms.checked_div(self.requests)
+    }
+
+    fn merge(&mut self, other: &HostStatistics) {
+        let is_later = self.order() < other.order();
+        self.requests += other.requests;
+        self.pages += other.pages;
+        self.bytes += other.bytes;
+        self.failures += other.failures;
+        self.latency_total_ms += other.latency_total_ms;
+        self.latency_max_ms = self.latency_max_ms.max(other.latency_max_ms);
+        self.smallest_gap_ms = smaller(self.smallest_gap_ms, other.smallest_gap_ms);
+        self.smallest_start_gap_ms = smaller(self.smallest_start_gap_ms, other.smallest_start_gap_ms);
+        if is_later {
+            self.consecutive_failures = other.consecutive_failures;
+            self.last_failure.clone_from(&other.last_failure);
+            self.delay_ms = other.delay_ms;
+            self.robots = other.robots;
+            self.crawl_delay_ms = other.crawl_delay_ms;
+            self.last_request_at = other.last_request_at;
+        }
+    }
+
+    /// What is known of the present is taken from the part that is greater in this order: the later one.
+    fn order(&self) -> impl Ord + '_ {
+        let HostStatistics { last_request_at, robots, crawl_delay_ms, delay_ms, .. } = self;
+        (last_request_at, robots, crawl_delay_ms, delay_ms, self.consecutive_failures, &self.last_failure)
+    }
+}
+
+fn smaller(own: Option<u32>, other: Option<u32>) -> Option<u32> {
+    [own, other].into_iter().flatten().min()
+}
+
+/// The hosts with the most requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostTable {
+    hosts: HashMap<Arc<str>, HostStatistics>,
+    /// How often a host gave way to another one.
+    removed: u64,
+}
+
+impl HostTable {
+    /// The hosts, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &HostStatistics)> {
+        self.hosts.iter().map(|(host, statistics)| (&**host, statistics))
+    }
+
+    /// One host.
+    pub fn get(&self, host: &str) -> Option<&HostStatistics> {
+        self.hosts.get(host)
+    }
+
+    /// The number of hosts that are kept.
+    pub fn len(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Whether there is no host.
+    pub fn is_empty(&self) -> bool {
+        self.hosts.is_empty()
+    }
+
+    /// How often a host gave way to another one: about how many hosts are not kept.
+    pub fn removed(&self) -> u64 {
+        self.removed
+    }
+
+    /// The hosts with the largest values of a measure, the largest first.
+    pub fn top<K: Ord>(
+        &self,
+        count: usize,
+        measure: impl Fn(&HostStatistics) -> K,
+    ) -> Vec<(&str, &HostStatistics)> {
+        let mut hosts: Vec<_> = self.iter().collect();
+        hosts.sort_by(|(a_name, a), (b_name, b)| measure(b).cmp(&measure(a)).then(a_name.cmp(b_name)));
+        hosts.truncate(count);
+        hosts
+    }
+
+    /// The statistics of a host, to be changed. A host that is new has these.
+    pub(crate) fn entry(&mut self, host: &str, new: impl FnOnce() -> HostStatistics) -> &mut HostStatistics {
+        let host = super::shortened(host, MAX_HOST_BYTES);
+        if !self.hosts.contains_key(host) {
+            self.hosts.insert(host.into(), new());
+            self.limit(MAX_HOSTS + SURPLUS, Some(host));
+        }
+        self.hosts.get_mut(host).expect("the host is kept")
+    }
+
+    pub(super) fn merge(&mut self, other: &HostTable) {
+        self.removed += other.removed;
+        for (host, statistics) in &other.hosts {
+            match self.hosts.get_mut(host) {
+                Some(known) => known.merge(statistics),
+                None => drop(self.hosts.insert(Arc::clone(host), statistics.clone())),
+            }
+        }
+        self.limit(MAX_HOSTS, None);
+    }
+
+    /// Removes the least requested hosts, and of those the ones that have waited longest, if there are more than `max`.
+    fn limit(&mut self, max: usize, kept: Option<&str>) {
+        if self.hosts.len() <= max {
+            return;
+        }
+        let surplus = self.hosts.len() - MAX_HOSTS;
+        let mut order: Vec<_> = self
+            .hosts
+            .iter()
+            .filter(|(host, _)| Some(&***host) != kept)
+            .map(|(host, statistics)| (statistics.requests, statistics.last_request_at, Arc::clone(host)))
+            .collect();
+        order.select_nth_unstable(surplus - 1);
+        for (_, _, host) in &order[..surplus] {
+            self.hosts.remove(host);
+        }
+        self.removed += surplus as u64;
+    }
+}
