@@ -6,6 +6,7 @@ mod collect;
 mod config;
 mod content;
 mod crawl;
+mod dashboard;
 mod distributed;
 mod errors;
 mod fetch;
@@ -32,6 +33,7 @@ pub use self::classic::ClassicJob;
 pub use self::collect::{CollectJob, CollectOutput};
 pub use self::config::ConfigArgs;
 pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, ScopeKind};
+pub use self::dashboard::{DashboardArgs, DashboardJob};
 pub use self::distributed::{PurgeOptions, RedisArgs, RoleKind, RoleOptions, StatusOptions, WorkerOptions};
 pub use self::login::LoginArgs;
 pub use self::outputs::{output_path, writes_to_stdout};
@@ -42,6 +44,7 @@ pub use self::url_query::{CrawlSource, UrlQuery};
 use self::check::CheckArgs;
 use self::classic::ClassicArgs;
 use self::collect::CollectArgs;
+use self::dashboard::DashboardCommandArgs;
 use self::errors::{Explainer, UsageError};
 use self::fetch::FetchArgs;
 pub use self::fetch::INSECURE;
@@ -84,6 +87,9 @@ enum CliCommand {
     /// Show the outcome of a URL and how it was discovered
     #[command(after_help = help::AFTER_WHY_HELP)]
     Why(UrlQueryArgs),
+    /// Show a crawl with --state or --redis on a web page
+    #[command(after_help = help::AFTER_DASHBOARD_HELP, override_usage = help::DASHBOARD_USAGE)]
+    Dashboard(DashboardCommandArgs),
     /// Merge the workers' part files into one output
     #[command(after_help = help::AFTER_COLLECT_HELP, override_usage = help::COLLECT_USAGE)]
     Collect(CollectArgs),
@@ -166,6 +172,8 @@ pub enum Command {
     Show(UrlQuery),
     /// Show the outcome of a URL.
     Why(UrlQuery),
+    /// Show a crawl on a web page.
+    Dashboard(Box<DashboardJob>),
     /// Merge part files.
     Collect(CollectJob),
     /// Run a frontier or a worker.
@@ -317,6 +325,7 @@ impl Cli {
             Some(CliCommand::Resume(options)) => Command::Resume(Box::new(options.validate()?)),
             Some(CliCommand::Show(query)) => Command::Show(query.validate()?),
             Some(CliCommand::Why(query)) => Command::Why(query.validate()?),
+            Some(CliCommand::Dashboard(dashboard)) => Command::Dashboard(Box::new(dashboard.validate()?)),
             Some(CliCommand::Collect(collect)) => Command::Collect(collect.validate()?),
             Some(CliCommand::Frontier(role)) => {
                 Command::Role(RoleKind::Frontier, Box::new(role.validate("frontier")?))

@@ -8,6 +8,7 @@ pub mod config;
 pub mod controller;
 pub mod cookie_file;
 pub mod crawl;
+pub mod dashboard;
 pub mod demo;
 pub mod inspect;
 pub mod manual;

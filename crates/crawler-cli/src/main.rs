@@ -3,6 +3,7 @@
 mod args;
 mod atomic_file;
 mod commands;
+mod dashboard;
 mod format;
 mod open_files;
 mod printable;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Resume(options) => runtime.block_on(commands::crawl::resume(*options)),
         Command::Show(query) => runtime.block_on(commands::inspect::show(&query)),
         Command::Why(query) => runtime.block_on(commands::inspect::why(&query)),
+        Command::Dashboard(job) => runtime.block_on(commands::dashboard::run(*job)),
         Command::Collect(job) => runtime.block_on(commands::collect::run(&job)),
         Command::Role(kind, options) => runtime.block_on(commands::role::run(kind, *options)),
         Command::Submit(options) => runtime.block_on(commands::remote::submit(*options)),

@@ -30,7 +30,7 @@ pub struct Counts {
     pub bytes: u64,
     /// Body bytes received, of all responses.
     received: u64,
-    redirects: u64,
+    pub redirects: u64,
     skipped: Breakdown,
     failed: Breakdown,
     /// Those of `failed` whose cause may pass.
@@ -43,9 +43,9 @@ pub struct Counts {
     /// URLs that the crawl stopped before.
     not_reached: u64,
     /// URLs without an outcome yet; 0 when the crawl has ended.
-    pending: u64,
+    pub pending: u64,
     /// Distinct URLs.
-    admitted: u64,
+    pub admitted: u64,
     /// URLs that were fetched again for their links, because they were found again at a lower depth.
     revisits: u64,
     links: Links,
@@ -148,6 +148,21 @@ impl Counts {
     pub fn of_ended(snapshot: &Snapshot) -> Counts {
         let counts = Counts::of_running(snapshot);
         Counts { not_reached: counts.not_reached + counts.pending, pending: 0, ..counts }
+    }
+
+    /// URLs that failed.
+    pub fn failed(&self) -> u64 {
+        self.failed.total
+    }
+
+    /// Links on pages.
+    pub fn links(&self) -> u64 {
+        self.links.found
+    }
+
+    /// URLs that were skipped.
+    pub fn skipped(&self) -> u64 {
+        self.skipped.total
     }
 
     /// Pages per second over this time.

@@ -85,6 +85,11 @@ pub fn replicas(text: &str) -> Result<u8, String> {
     whole_number(0, 8, text).map(|count| count as u8)
 }
 
+/// A number of hosts with metrics of their own: each is a time series of several metrics.
+pub fn metrics_hosts(text: &str) -> Result<usize, String> {
+    whole_number(0, 1_000, text)
+}
+
 /// A number of pages.
 pub fn count(text: &str) -> Result<u64, String> {
     whole_number(1, MAX_COUNT as usize, text).map(|count| count as u64)

@@ -9,9 +9,10 @@ use crawler::internal::task::Depth;
 use url::Url;
 
 use super::crawl::{absolute, complete_seed};
-use super::{FetchArgs, Verbosity};
+use super::{DashboardArgs, FetchArgs, Verbosity};
 use crate::commands::crawl::plan;
 use crate::commands::crawl::summary_file::is_stdout;
+use crate::dashboard::DashboardConfig;
 use crate::values;
 
 /// The arguments as parsed.
@@ -40,6 +41,8 @@ pub struct ClassicArgs {
 
     #[command(flatten)]
     fetch: FetchArgs,
+    #[command(flatten)]
+    dashboard: DashboardArgs,
 
     /// Write every URL with its outcome to this file: CSV if FILE ends with .csv, otherwise JSON lines; '-' is standard
     /// output
@@ -74,6 +77,8 @@ pub struct ClassicJob {
     pub is_stdout_taken: bool,
     /// How much is printed.
     pub verbosity: Verbosity,
+    /// The options of the dashboard.
+    pub dashboard: DashboardConfig,
     /// The cookies of the crawl.
     pub cookies: Option<CookieJar>,
     /// The file for them.
@@ -122,6 +127,7 @@ impl ClassicArgs {
             cookies,
             save_cookies,
             warning: self.fetch.warning(),
+            dashboard: self.dashboard.config(),
             summary: self.summary,
         })
     }

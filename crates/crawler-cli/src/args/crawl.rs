@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
 use super::check::CheckReport;
+use super::dashboard::DashboardArgs;
 use super::distributed::DistributedArgs;
 use super::outputs::{is_program, output_path, writes_to_stdout};
 use super::proxy::PROXY_VARIABLE;
@@ -139,6 +140,10 @@ pub struct CrawlOptions {
     /// Also write the summary to this file, as JSON; '-' is standard output
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub summary: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[serde(skip)]
+    pub dashboard: DashboardArgs,
 
     /// Store the crawl's state in this directory, which is created if missing; 'crawler resume DIR' or the same command
     /// then continues the crawl after any interruption

@@ -11,6 +11,7 @@ use crawler::internal::distributed::{DEAD_AFTER, Notice, SharedCrawl};
 use serde::{Deserialize, Serialize};
 
 use super::crawl::CrawlOptions;
+use super::dashboard;
 use super::fetch::certificates;
 use super::login::{LoginArgs, SECRET_OPTIONS};
 use crate::printable::print_error;
@@ -82,6 +83,7 @@ pub fn adapt_submit(submit: clap::Command) -> clap::Command {
         Some("crawl") => option.help_heading(None).display_order(1),
         Some("module") => option.help(MODULE_HELP),
         Some(name) if NOT_FOR_SUBMIT.contains(&name) || SECRET_OPTIONS.contains(&name) => option.hide(true),
+        Some(name) if dashboard::OPTIONS.contains(&name) => option.hide(true),
         Some("quiet") => option.help("Print nothing unless an error occurs"),
         _ => option,
     })
@@ -96,7 +98,7 @@ pub fn adapt_role(role: clap::Command, listed: &[&str]) -> clap::Command {
         let Some(name) = option.get_long().map(str::to_owned) else {
             return option.required(false).hide(true);
         };
-        if !listed.contains(&name.as_str()) {
+        if !listed.contains(&name.as_str()) && !dashboard::ROLE_OPTIONS.contains(&name.as_str()) {
             return option.hide(true);
         }
         let option = match name.as_str() {

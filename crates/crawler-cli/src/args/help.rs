@@ -21,6 +21,9 @@ crawler collect [OPTIONS] <PART>... --output <PATH>
 pub const FRONTIER_USAGE: &str = "crawler frontier [OPTIONS] --redis <URL>";
 pub const WORKER_USAGE: &str = "crawler worker [OPTIONS] --redis <URL>";
 pub const SUBMIT_USAGE: &str = "crawler submit [OPTIONS] <URL>... --redis <URL>";
+pub const DASHBOARD_USAGE: &str = "\
+crawler dashboard [OPTIONS] <DIR>
+       crawler dashboard [OPTIONS] --redis <URL>";
 pub const STATUS_USAGE: &str = "\
 crawler status [OPTIONS] <DIR>
        crawler status [OPTIONS] --redis <URL>";
@@ -321,6 +324,23 @@ Exit status:
   1    Redis or the state cannot be used, or there is no such crawl
   2    invalid arguments, or there is no state in DIR";
 
+pub const AFTER_DASHBOARD_HELP: &str = "\
+The URL of the page is printed. The crawl may be running or over; the dashboard
+runs until Ctrl-C. An address other than loopback needs a token, which is part
+of the URL that is printed.
+
+Environment:
+  CRAWLER_REDIS            default of --redis
+  CRAWLER_REDIS_PASSWORD   Redis password, if it is not in the URL
+  CRAWLER_CRAWL            default of --crawl
+  CRAWLER_DASHBOARD_TOKEN  token to use instead of a random one
+
+Exit status:
+  1    Redis or the state cannot be used, or there is no such crawl
+  2    invalid arguments, no state in DIR, or the address cannot be used
+  130  interrupted by Ctrl-C
+  143  terminated by SIGTERM";
+
 pub const AFTER_STOP_HELP: &str = "\
 The workers finish their requests in flight and exit. Pending URLs stay in
 Redis. To continue the crawl, run 'crawler submit', or the same 'crawler crawl
@@ -458,6 +478,7 @@ mod tests {
             AFTER_WORKER_HELP,
             AFTER_SUBMIT_HELP,
             AFTER_STATUS_HELP,
+            AFTER_DASHBOARD_HELP,
             AFTER_STOP_HELP,
             AFTER_PURGE_HELP,
             AFTER_COLLECT_HELP,

@@ -48,6 +48,7 @@ impl CrawlOptions {
         let mut merged: CrawlOptions = serde_json::from_value(merged).map_err(|error| error.to_string())?;
         merged.fetch.login = self.fetch.login;
         merged.fetch.proxy = self.fetch.proxy;
+        merged.dashboard = self.dashboard;
         let distributed = DistributedArgs {
             redis: self.distributed.redis.clone(),
             crawl: self.distributed.crawl.clone(),

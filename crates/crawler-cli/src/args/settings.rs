@@ -303,7 +303,7 @@ fn has_optional_value(option: &Arg) -> bool {
 /// Whether the command runs without this option, and does something else with it: a distributed crawl. The environment and
 /// the keys for all commands then do not decide that.
 fn is_chosen(command: &clap::Command, option: &Arg) -> bool {
-    has_optional_value(option) && ["crawl", "check", "show", "why", "demo"].contains(&command.get_name())
+    option.get_id() == "redis" && ["crawl", "check", "show", "why", "demo"].contains(&command.get_name())
 }
 
 /// Whether an option can be given several times.

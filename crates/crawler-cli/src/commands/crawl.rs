@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use crawler::internal::backend::durable::StateReader;
 use crawler::internal::config::FetchConfig;
+use crawler::internal::live_settings::CrawlControl;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus, SILENT_PER_REQUEST};
 use crawler::internal::stop::StopHandle;
@@ -31,6 +32,7 @@ use crate::args::{CrawlJob, CrawlOptions, ProgressForm, ResumeOptions, Verbosity
 use crate::commands::check::{self, ReportDirectory};
 use crate::commands::cookie_file::CookieFile;
 use crate::commands::{hint, with_hint};
+use crate::dashboard::{Dashboard, ProcessSource, Source};
 use crate::open_files::{make_room, spare};
 use crate::printable::{print_error, print_stderr, print_stdout};
 use crate::summary::Counts;
@@ -164,6 +166,24 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
     let reader = StdoutReader::new(&options, &stop);
     reader.watch();
     let display = Arc::new(Display::new(&options));
+    let control = CrawlControl::new();
+    let observed = ProcessSource::pipeline(&options, control.clone(), display.proxy_health().clone());
+    let logged = Arc::clone(&display);
+    let dashboard = Dashboard::start(
+        &options.dashboard.config(),
+        || Source::Process(observed.clone()),
+        move |message| logged.print(message),
+    );
+    let dashboard = match dashboard {
+        Ok(dashboard) => dashboard,
+        Err(error) => {
+            print_error(&error);
+            return EXIT_USAGE;
+        }
+    };
+    if let Some(dashboard) = &dashboard {
+        dashboard.announce(|line| display.print(line));
+    }
     if let Some(warning) = options.fetch.warning() {
         display.print(warning);
     }
@@ -174,6 +194,8 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
     let crawler = crawler
         .configure(|config| spare.apply(config))
         .stop_handle(stop.clone())
+        .control(control)
+        .on_status(move |view| observed.update(view))
         .robots_waits(display.robots_waits().clone())
         .on_notice(move |notice| noticed.print(&format!("crawler: {notice}")))
         .proxy_health(display.proxy_health().clone())
@@ -187,6 +209,8 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
         never = display.proxy_health().report(|message| display.print(message)) => match never {},
         never = signals::watch(&stop, &signal_status, |message| display.print(message), || display.clear()) => match never {},
     };
+    // Viewers get the final state before the summary is printed.
+    drop(dashboard);
     display.clear();
     match report {
         Ok(report) => {

@@ -78,12 +78,13 @@ impl StoredCrawl {
         &mut self,
         url: &Url,
         options: Option<&CrawlOptions>,
+        max_time: Duration,
     ) -> Result<Option<LinkingPages>, Error> {
         if options.is_some_and(|options| options.no_content) {
             return Ok(None);
         }
         let strip_query = options.and_then(|options| options.fetch.strip_query().ok()).unwrap_or_default();
-        let (patterns, deadline) = (strip_query.patterns(), Instant::now() + MAX_SEARCH_TIME);
+        let (patterns, deadline) = (strip_query.patterns(), Instant::now() + max_time);
         Ok(Some(match self {
             StoredCrawl::Directory(state) => state.linking_pages(url, patterns, deadline)?,
             StoredCrawl::Redis(state) => state.linking_pages(url, patterns, deadline).await?,
@@ -115,19 +116,31 @@ pub async fn show(query: &UrlQuery) -> u8 {
 }
 
 async fn try_show(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
+    let printed = match stored_page(source, url).await? {
+        Ok(body) => {
+            let mut out = io::stdout();
+            is_printed(out.write_all(&body).and_then(|()| out.flush()))
+        }
+        Err(reason) => {
+            print_error(&reason);
+            false
+        }
+    };
+    Ok(if printed { 0 } else { EXIT_FAILED })
+}
+
+/// A stored page, or why there is none.
+pub async fn stored_page(source: &CrawlSource, url: &Url) -> Result<Result<Vec<u8>, String>, Error> {
     let (mut crawl, options) = StoredCrawl::open(source).await?;
     let url = &stripped(url, options.as_ref());
     if let Some(body) = crawl.content(url).await? {
-        let mut out = io::stdout();
-        let printed = is_printed(out.write_all(&body).and_then(|()| out.flush()));
-        return Ok(if printed { 0 } else { EXIT_FAILED });
+        return Ok(Ok(body));
     }
     let reason = match crawl.history(url).await? {
         Some(history) => why_not_stored(&history, options.as_ref()),
         None => why_not_admitted(url, options.as_ref(), crawl.scope(options.as_ref()).await?),
     };
-    print_error(&format!("cannot show {}: {reason}", without_credentials(url)));
-    Ok(EXIT_FAILED)
+    Ok(Err(format!("cannot show {}: {reason}", without_credentials(url))))
 }
 
 /// Prints the outcome of a URL, how it was reached and which pages link to it, and returns the exit status.
@@ -136,19 +149,37 @@ pub async fn why(query: &UrlQuery) -> u8 {
 }
 
 async fn try_why(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
+    let (text, is_known) = why_text(source, url, MAX_SEARCH_TIME).await?;
+    Ok(if print_stdout(&text) && is_known { 0 } else { EXIT_FAILED })
+}
+
+/// The outcome of a URL, how it was reached and which pages link to it, and whether it was admitted. Stored pages are searched
+/// for links for this time.
+pub async fn why_text(source: &CrawlSource, url: &Url, max_time: Duration) -> Result<(String, bool), Error> {
     let (mut crawl, options) = StoredCrawl::open(source).await?;
     let url = &stripped(url, options.as_ref());
-    let (mut lines, status) = match crawl.history(url).await? {
-        Some(history) => (describe(&history, &crawl.outputs()?), 0),
+    let (mut lines, is_known) = match crawl.history(url).await? {
+        Some(history) => (describe(&history, &crawl.outputs()?), true),
         None => {
             let reason = why_not_admitted(url, options.as_ref(), crawl.scope(options.as_ref()).await?);
             let url = without_credentials(url).to_string();
-            (vec![url, format!("  outcome: never admitted, {reason}")], EXIT_FAILED)
+            (vec![url, format!("  outcome: never admitted, {reason}")], false)
         }
     };
-    lines.extend(linked_from(crawl.linking_pages(url, options.as_ref()).await?));
-    let text: String = lines.iter().map(|line| format!("{}\n", printable(line))).collect();
-    Ok(if print_stdout(&text) { status } else { EXIT_FAILED })
+    lines.extend(linked_from(crawl.linking_pages(url, options.as_ref(), max_time).await?));
+    Ok((lines.iter().map(|line| format!("{}\n", printable(line))).collect(), is_known))
+}
+
+/// What the options of a crawl without a state say about a URL.
+pub fn why_without_state(url: &Url, options: &CrawlOptions) -> String {
+    let url = stripped(url, Some(options));
+    let scope = options.link_scope().ok();
+    let outcome = match rejection(&url, scope.as_ref()) {
+        Some(_) => format!("never admitted, {}", why_not_admitted(&url, Some(options), scope)),
+        None => "not known, because the crawl is in memory only; use --state or --redis".into(),
+    };
+    let url = without_credentials(&url).to_string();
+    format!("{}\n  outcome: {}\n", printable(&url), printable(&outcome))
 }
 
 /// The URL without the query parameters that the crawl removes.
@@ -286,11 +317,7 @@ fn output_location(
 
 /// Why a URL was never admitted, as far as the options of the crawl show.
 fn why_not_admitted(url: &Url, options: Option<&CrawlOptions>, scope: Option<Scope>) -> String {
-    let rejected = match html::normalize(url.as_str()) {
-        Err(bad) => Some(RejectReason::InvalidLink(bad)),
-        Ok(url) => scope.as_ref().and_then(|scope| scope.check(url.as_str()).err()),
-    };
-    let Some(reason) = rejected else {
+    let Some(reason) = rejection(url, scope.as_ref()) else {
         let depth = options.and_then(|options| options.max_depth);
         let except = depth.map_or_else(String::new, |depth| {
             format!(
@@ -314,6 +341,14 @@ fn why_not_admitted(url: &Url, options: Option<&CrawlOptions>, scope: Option<Sco
         _ => String::new(),
     };
     format!("links to it are rejected: {reason}{detail}")
+}
+
+/// Why links to a URL are rejected, if they are.
+fn rejection(url: &Url, scope: Option<&Scope>) -> Option<RejectReason> {
+    match html::normalize(url.as_str()) {
+        Err(bad) => Some(RejectReason::InvalidLink(bad)),
+        Ok(url) => scope.and_then(|scope| scope.check(url.as_str()).err()),
+    }
 }
 
 /// A time in UTC, to the second.

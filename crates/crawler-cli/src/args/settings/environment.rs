@@ -12,6 +12,7 @@ use crawler::internal::prioritizer::pagerank;
 use super::file::Value;
 use super::{Origin, Setting, is_repeatable, settable_options, tables};
 use crate::args::errors::{did_you_mean, similar};
+use crate::dashboard::access::TOKEN_VARIABLE;
 
 /// What the names of the variables start with.
 const PREFIX: &str = "CRAWLER_";
@@ -20,7 +21,7 @@ const PREFIX: &str = "CRAWLER_";
 pub const CONFIG_VARIABLE: &str = "CRAWLER_CONFIG";
 
 /// The variables that set no option: a secret, which must not be in a file by accident, or the address of Redis.
-pub const OTHER_VARIABLES: [&str; 2] = ["CRAWLER_REDIS_PASSWORD", pagerank::KEY_VARIABLE];
+pub const OTHER_VARIABLES: [&str; 3] = ["CRAWLER_REDIS_PASSWORD", pagerank::KEY_VARIABLE, TOKEN_VARIABLE];
 
 /// The configuration file that the environment names. An empty variable counts as not set, as for all variables.
 pub fn config_file() -> Option<PathBuf> {

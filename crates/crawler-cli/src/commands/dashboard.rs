@@ -1,0 +1,75 @@
+//! Shows a crawl that another process runs, or that has ended: `crawler dashboard DIR` and `crawler dashboard --redis URL`.
+
+use crawler::internal::backend::durable::StateReader;
+use crawler::internal::backend::redis::no_such_crawl;
+use crawler::internal::distributed::SharedCrawl;
+use crawler::internal::distributed::remote::RemoteCrawl;
+use crawler::internal::error::redis_error;
+use crawler::{Error, StorageErrorKind};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::{CrawlSource, DashboardJob};
+use crate::commands::crawl::saved_options::SavedOptions;
+use crate::commands::crawl::status_of;
+use crate::commands::with_hint;
+use crate::dashboard::{Dashboard, RedisSource, Source, StateSource};
+use crate::printable::{print_error, print_stderr};
+use crate::{EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_USAGE};
+
+/// Serves the dashboard until a signal ends it, and returns the exit status.
+pub async fn run(job: DashboardJob) -> u8 {
+    let source = match open(job.source).await {
+        Ok(source) => source,
+        Err(error) => {
+            print_error(&with_hint(&error));
+            return status_of(&error);
+        }
+    };
+    let is_quiet = job.is_quiet;
+    let log = move |message: &str| {
+        if !is_quiet {
+            print_stderr(&format!("{message}\n"));
+        }
+    };
+    let dashboard = match Dashboard::start(&job.config, || source, log) {
+        Ok(dashboard) => dashboard,
+        Err(error) => {
+            print_error(&error);
+            return EXIT_USAGE;
+        }
+    };
+    if let Some(dashboard) = dashboard.as_ref().filter(|_| !is_quiet) {
+        dashboard.announce(|line| print_stderr(&format!("{line}\n")));
+    }
+    wait_for_signal().await
+}
+
+/// The crawl, which must exist.
+async fn open(source: CrawlSource) -> Result<Source, Error> {
+    match source {
+        CrawlSource::State(directory) => {
+            StateReader::open(&directory)?.status()?;
+            Ok(Source::State(StateSource::new(directory)))
+        }
+        CrawlSource::Redis(shared) => {
+            let Some(info) = RemoteCrawl::info(&shared).await? else {
+                return Err(redis_error(StorageErrorKind::NotFound, no_such_crawl(&shared.redis)));
+            };
+            let saved = SavedOptions::read(&info.metadata, &shared.redis.crawl).ok();
+            let dead_after = saved.map_or(shared.dead_after, |saved| saved.distributed.dead_after);
+            Ok(Source::Redis(RedisSource::new(SharedCrawl { dead_after, ..*shared })))
+        }
+    }
+}
+
+async fn wait_for_signal() -> u8 {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => EXIT_INTERRUPTED,
+        _ = terminate.recv() => EXIT_TERMINATED,
+    }
+}

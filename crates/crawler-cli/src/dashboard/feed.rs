@@ -1,0 +1,150 @@
+//! Reads the crawl at most once per second, and only if somebody looks; renders it once for all viewers.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::{Mutex, watch};
+use tokio::time::MissedTickBehavior;
+
+use super::events::Message;
+use super::source::Source;
+use super::status::{DashboardStatus, history};
+use super::view::{Mode, RateMeter, View};
+
+/// The time between two messages.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A view that is younger is current. Less than the interval, so that each message has a new one.
+const MAX_AGE: Duration = Duration::from_millis(900);
+
+/// The status of a crawl for all viewers.
+pub struct Feed {
+    source: Source,
+    state: Mutex<FeedState>,
+    messages: watch::Sender<Arc<Message>>,
+}
+
+struct FeedState {
+    view: Arc<View>,
+    /// When the view was read.
+    at: Option<Instant>,
+    rates: RateMeter,
+    /// The view as JSON, once it is wanted.
+    rendered: Option<Bytes>,
+    /// Why the last view could not be read.
+    failure: Option<String>,
+}
+
+impl Feed {
+    /// The feed of a crawl.
+    pub fn new(source: Source) -> Feed {
+        let state = FeedState {
+            view: Arc::new(View::starting("", Mode::Pipeline)),
+            at: None,
+            rates: RateMeter::default(),
+            rendered: None,
+            failure: None,
+        };
+        Feed { source, state: Mutex::new(state), messages: watch::Sender::default() }
+    }
+
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The messages from now on.
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Message>> {
+        self.messages.subscribe()
+    }
+
+    /// The current view. If it cannot be read, the last one, with the reason among its warnings.
+    pub async fn view(&self) -> Arc<View> {
+        let mut state = self.state.lock().await;
+        self.refresh(&mut state).await;
+        Arc::clone(&state.view)
+    }
+
+    /// Why the crawl cannot be read now, if it cannot.
+    pub async fn failure(&self) -> Option<String> {
+        let mut state = self.state.lock().await;
+        self.refresh(&mut state).await;
+        state.failure.clone()
+    }
+
+    /// The current status as JSON.
+    pub async fn status(&self) -> Bytes {
+        let mut state = self.state.lock().await;
+        self.refresh(&mut state).await;
+        state.render()
+    }
+
+    /// The same with the history of the crawl, which a viewer needs once.
+    pub async fn status_with_history(&self) -> Bytes {
+        let (status, view) = (self.status().await, self.view().await);
+        let history = serde_json::to_string(&history(&view.crawl.statistics)).unwrap_or_else(|_| "[]".into());
+        let open = status.strip_suffix(b"}").unwrap_or(&status);
+        [open, b",\"history\":", history.as_bytes(), b"}"].concat().into()
+    }
+
+    /// Sends a message each second while there are viewers.
+    pub async fn run(&self) -> Infallible {
+        let mut ticks = tokio::time::interval(INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if self.messages.receiver_count() > 0 {
+                let status = self.status().await;
+                self.send(status, false);
+            }
+        }
+    }
+
+    /// Sends the last message, with the final state of the crawl.
+    pub async fn finish(&self) {
+        if self.messages.receiver_count() > 0 {
+            self.state.lock().await.at = None;
+            let status = self.status().await;
+            self.send(status, true);
+        }
+    }
+
+    fn send(&self, status: Bytes, is_last: bool) {
+        let id = self.messages.borrow().id + 1;
+        self.messages.send_replace(Arc::new(Message { id, status, is_last }));
+    }
+
+    /// Reads the crawl, unless it was read just now.
+    async fn refresh(&self, state: &mut FeedState) {
+        if state.at.is_some_and(|at| at.elapsed() < MAX_AGE) {
+            return;
+        }
+        match self.source.view().await {
+            Ok(view) => (state.view, state.failure) = (Arc::new(view), None),
+            Err(failure) => {
+                let known =
+                    state.view.warnings.iter().filter(|warning| Some(*warning) != state.failure.as_ref());
+                let warnings = std::iter::once(failure.clone()).chain(known.cloned()).collect();
+                state.view = Arc::new(View { warnings, can_act: false, ..View::clone(&state.view) });
+                state.failure = Some(failure);
+            }
+        }
+        (state.at, state.rendered) = (Some(Instant::now()), None);
+    }
+}
+
+impl FeedState {
+    fn render(&mut self) -> Bytes {
+        if let Some(rendered) = &self.rendered {
+            return rendered.clone();
+        }
+        let rates = self.rates.measure(&self.view, Instant::now());
+        // Numbers and texts can always be rendered.
+        let json =
+            serde_json::to_vec(&DashboardStatus::new(&self.view, rates)).unwrap_or_else(|_| b"{}".to_vec());
+        let json = Bytes::from(json);
+        self.rendered = Some(json.clone());
+        json
+    }
+}

@@ -1,0 +1,146 @@
+//! Where the dashboard gets a crawl from: this process, a state directory, or Redis.
+
+mod process;
+mod redis;
+mod state;
+
+use std::future::Future;
+use std::time::Duration;
+
+use crawler::internal::live_settings::ControlAction;
+use tokio::runtime::Handle;
+use url::Url;
+
+pub use self::process::ProcessSource;
+pub use self::redis::RedisSource;
+pub use self::state::StateSource;
+
+use super::view::View;
+use crate::args::CrawlSource;
+use crate::commands::inspect;
+use crate::commands::with_hint;
+
+/// The most bytes of a stored page that are shown.
+const MAX_SHOWN_BYTES: usize = 1 << 20;
+
+/// How long stored pages are searched for links to a URL: the user waits for the answer.
+const MAX_SEARCH_TIME: Duration = Duration::from_secs(3);
+
+/// A crawl to show.
+pub enum Source {
+    /// A crawl of this process.
+    Process(ProcessSource),
+    /// The crawl in a state directory.
+    State(StateSource),
+    /// A distributed crawl.
+    Redis(RedisSource),
+}
+
+/// The health of a process, as its supervisor sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// All is well.
+    Good,
+    /// It cannot work now, and why.
+    Bad(String),
+}
+
+impl Source {
+    /// The crawl now. The error is a sentence.
+    pub async fn view(&self) -> Result<View, String> {
+        match self {
+            Source::Process(process) => Ok(process.view()),
+            Source::State(state) => state.view().await,
+            Source::Redis(redis) => redis.view().await,
+        }
+    }
+
+    /// Whether the process makes progress.
+    pub fn liveness(&self) -> Health {
+        match self {
+            Source::Process(process) => process.liveness(),
+            // They only read, when they are asked to.
+            Source::State(_) | Source::Redis(_) => Health::Good,
+        }
+    }
+
+    /// Whether the process has started to work, as far as it knows without reading the crawl.
+    pub fn readiness(&self) -> Health {
+        match self {
+            Source::Process(process) => process.readiness(),
+            Source::State(_) | Source::Redis(_) => Health::Good,
+        }
+    }
+
+    /// What became of a URL, and why, in lines.
+    pub async fn why(&self, url: Url) -> Result<String, String> {
+        match self.stored() {
+            Some(crawl) => {
+                blocking(async move {
+                    inspect::why_text(&crawl, &url, MAX_SEARCH_TIME).await.map(|(text, _)| text)
+                })
+                .await
+            }
+            None => match self {
+                Source::Process(process) => Ok(process.why(&url)),
+                _ => Err("cannot explain URLs of this crawl".into()),
+            },
+        }
+    }
+
+    /// A stored page, as text.
+    pub async fn show(&self, url: Url) -> Result<String, String> {
+        let Some(crawl) = self.stored() else {
+            return Err(
+                "cannot show stored pages: the crawl is in memory only; use --state or --redis".into()
+            );
+        };
+        let body = blocking(async move { inspect::stored_page(&crawl, &url).await }).await??;
+        Ok(as_text(body))
+    }
+
+    /// Changes the crawl, and says what was done, or why not.
+    pub async fn act(&self, action: ControlAction) -> Result<String, String> {
+        match self {
+            Source::Process(process) => {
+                let control = process.control().ok_or("cannot change this crawl while it runs")?;
+                in_thread(move || control.apply(action)).await?
+            }
+            Source::State(state) => state.act(action).await,
+            Source::Redis(redis) => redis.act(action).await,
+        }
+    }
+
+    /// Where the URLs and pages of the crawl are stored.
+    fn stored(&self) -> Option<CrawlSource> {
+        match self {
+            Source::Process(process) => process.state_directory().map(CrawlSource::State),
+            Source::State(state) => Some(CrawlSource::State(state.directory())),
+            Source::Redis(redis) => Some(CrawlSource::Redis(Box::new(redis.shared()))),
+        }
+    }
+}
+
+/// Runs a query on a thread of its own: reading a state blocks.
+async fn blocking<T: Send + 'static>(
+    query: impl Future<Output = Result<T, crawler::Error>> + Send + 'static,
+) -> Result<T, String> {
+    let runtime = Handle::current();
+    in_thread(move || runtime.block_on(query)).await?.map_err(|error| with_hint(&error))
+}
+
+async fn in_thread<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    tokio::task::spawn_blocking(run).await.map_err(|error| format!("cannot answer: {error}"))
+}
+
+/// The text of a page, in UTF-8 and without control characters that a terminal or editor would obey.
+fn as_text(body: Vec<u8>) -> String {
+    let shown = &body[..body.len().min(MAX_SHOWN_BYTES)];
+    let utf8 = crawler::internal::html::charset::Charset::new(None, shown).utf8();
+    let mut text = String::from_utf8_lossy(&utf8).into_owned();
+    text.truncate(text.floor_char_boundary(MAX_SHOWN_BYTES));
+    if body.len() > MAX_SHOWN_BYTES {
+        text.push_str("\n… (the rest is left out)\n");
+    }
+    text
+}

@@ -1,0 +1,135 @@
+//! A crawl of this process. It reports once per second; the dashboard reads the last report.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
+use crawler::internal::fetch::proxy_health::ProxyHealth;
+use crawler::internal::live_settings::CrawlControl;
+use url::Url;
+
+use super::super::view::{Mode, View};
+use super::Health;
+use crate::args::CrawlOptions;
+use crate::commands::inspect;
+
+/// A process whose supervisor has not reported for this long is stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(30);
+
+/// A crawl of this process. Clones share it.
+#[derive(Clone)]
+pub struct ProcessSource(Arc<Shared>);
+
+struct Shared {
+    name: String,
+    mode: Mode,
+    control: Option<CrawlControl>,
+    proxy_health: ProxyHealth,
+    /// The options of a pipeline.
+    options: Option<CrawlOptions>,
+    latest: Mutex<Option<(Instant, CrawlView)>>,
+}
+
+impl ProcessSource {
+    /// A crawl that will report.
+    pub fn new(name: String, mode: Mode) -> ProcessSource {
+        let (control, proxy_health, options, latest) = (None, ProxyHealth::default(), None, Mutex::default());
+        ProcessSource(Arc::new(Shared { name, mode, control, proxy_health, options, latest }))
+    }
+
+    /// A pipeline with these options, which the dashboard can change.
+    pub fn pipeline(
+        options: &CrawlOptions,
+        control: CrawlControl,
+        proxy_health: ProxyHealth,
+    ) -> ProcessSource {
+        let mut name = options.seeds.first().map(|seed| short_name(seed)).unwrap_or_default();
+        if options.seeds.len() > 1 {
+            name += &format!(" and {} more", options.seeds.len() - 1);
+        }
+        if name.is_empty() {
+            name = options.sources.seed_files.first().cloned().unwrap_or_default();
+        }
+        ProcessSource(Arc::new(Shared {
+            name,
+            mode: Mode::Pipeline,
+            control: Some(control),
+            proxy_health,
+            options: Some(options.clone()),
+            latest: Mutex::default(),
+        }))
+    }
+
+    /// Takes a report of the crawl.
+    pub fn update(&self, view: &CrawlView) {
+        *self.latest() = Some((Instant::now(), view.clone()));
+    }
+
+    pub(super) fn view(&self) -> View {
+        let mut view = View::starting(&self.0.name, self.0.mode);
+        if let Some((_, crawl)) = &*self.latest() {
+            view.crawl = crawl.clone();
+        }
+        if let Some(control) = &self.0.control {
+            let settings = control.settings();
+            view.can_act = !matches!(view.crawl.phase, CrawlPhase::Ended(_));
+            view.blocked = settings.blocked_hosts.into_iter().chain(settings.blocked_patterns).collect();
+        }
+        view.warnings.extend(self.0.proxy_health.outage().map(|outage| outage.to_string()));
+        view
+    }
+
+    pub(super) fn liveness(&self) -> Health {
+        match &*self.latest() {
+            Some((at, CrawlView { phase, .. })) if !matches!(phase, CrawlPhase::Ended(_)) => match at
+                .elapsed()
+            {
+                time if time > STUCK_AFTER => Health::Bad(format!("no progress for {} s", time.as_secs())),
+                _ => Health::Good,
+            },
+            _ => Health::Good,
+        }
+    }
+
+    pub(super) fn readiness(&self) -> Health {
+        match self.0.proxy_health.outage() {
+            _ if self.latest().is_none() => Health::Bad("starting".into()),
+            Some(outage) => Health::Bad(outage.to_string()),
+            None => self.liveness(),
+        }
+    }
+
+    pub(super) fn control(&self) -> Option<CrawlControl> {
+        self.0.control.clone()
+    }
+
+    pub(super) fn state_directory(&self) -> Option<PathBuf> {
+        self.0.options.as_ref()?.state.clone()
+    }
+
+    /// What is known of a URL without a state.
+    pub(super) fn why(&self, url: &Url) -> String {
+        let latest = self.latest();
+        let statistics = latest.as_ref().map(|(_, view)| &view.statistics);
+        let found =
+            statistics.and_then(|all| all.latest.iter().rev().find(|latest| latest.url == url.as_str()));
+        match (found, &self.0.options) {
+            (Some(found), _) => format!("{url}\n  outcome: {}\n  depth: {}\n", found.outcome, found.depth),
+            (None, Some(options)) => inspect::why_without_state(url, options),
+            (None, None) => format!("{url}\n  not known: the crawl keeps no record of its URLs\n"),
+        }
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Option<(Instant, CrawlView)>> {
+        self.0.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The host of a seed, with the path unless it is the root. Never with a password.
+fn short_name(seed: &str) -> String {
+    let Ok(url) = Url::parse(seed) else { return seed.to_owned() };
+    let path = if url.path() == "/" { "" } else { url.path() };
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}{port}{path}", url.host_str().unwrap_or_default())
+}

@@ -1,0 +1,462 @@
+//! The status of a crawl as the page gets it: one JSON object. Every text in it is plain text.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crawler::OutcomeGroup;
+use crawler::internal::backend::redis::{Member, Role};
+use crawler::internal::backend::{Snapshot, WaitReason};
+use crawler::internal::crawl_view::{CrawlPhase, Limits};
+use crawler::internal::distributed::remote::RedisHealth;
+use crawler::internal::statistics::{HostStatistics, RobotsState, Sample, Statistics};
+use serde::Serialize;
+
+use super::view::{Rates, View, remaining};
+use super::warnings;
+use crate::values::{MAX_COUNT, MAX_LARGE_SIZE};
+
+/// The version of the object. It is raised when a field changes its meaning.
+const VERSION: u32 = 1;
+
+/// How many hosts of each kind are listed: the busiest, the slowest, those that fail most.
+const HOSTS: usize = 10;
+
+/// How many reasons of a group of outcomes are listed; the last one sums up the others.
+const MAX_REASONS: usize = 20;
+
+/// How many workers are listed.
+const MAX_WORKERS: usize = 100;
+
+/// The status.
+#[derive(Serialize)]
+pub struct DashboardStatus<'v> {
+    version: u32,
+    name: &'v str,
+    mode: &'static str,
+    phase: &'static str,
+    /// Why the crawl ended.
+    end: Option<&'v str>,
+    elapsed: f64,
+    /// Unix time in seconds.
+    time: f64,
+    started_at: Option<f64>,
+    can_act: bool,
+    limits: LimitsJson,
+    totals: Totals,
+    rates: Rates,
+    remaining_seconds: Option<f64>,
+    outcomes: Vec<Group<'v>>,
+    statuses: Vec<StatusCount>,
+    content_types: Vec<TypeCount<'v>>,
+    languages: Vec<LanguageCount<'v>>,
+    depths: &'v [u64],
+    queues: Queues,
+    workers: Vec<Worker<'v>>,
+    frontier: Option<Frontier<'v>>,
+    redis: Option<&'v RedisHealth>,
+    hosts: Vec<Host<'v>>,
+    latest: Vec<Latest<'v>>,
+    blocked: &'v [String],
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct LimitsJson {
+    max_pages: Option<u64>,
+    max_bytes: Option<u64>,
+    max_time: Option<f64>,
+    max_depth: Option<u32>,
+    delay: f64,
+}
+
+#[derive(Serialize)]
+struct Totals {
+    pages: u64,
+    requests: u64,
+    bytes: u64,
+    received: u64,
+    failed: u64,
+    redirects: u64,
+    skipped: u64,
+    admitted: u64,
+    pending: u64,
+    links: u64,
+}
+
+#[derive(Serialize)]
+struct Group<'v> {
+    group: &'static str,
+    count: u64,
+    reasons: Vec<Reason<'v>>,
+}
+
+#[derive(Serialize)]
+struct Reason<'v> {
+    label: &'v str,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct StatusCount {
+    status: u16,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct TypeCount<'v> {
+    r#type: &'v str,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct LanguageCount<'v> {
+    language: &'v str,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct Queues {
+    url_queue: usize,
+    overflow: usize,
+    /// URLs that have no priority yet, in both.
+    unprioritized: usize,
+    priority: Vec<PriorityQueue>,
+    leased: usize,
+    in_flight: u64,
+}
+
+#[derive(Serialize)]
+struct PriorityQueue {
+    queue: usize,
+    from: usize,
+    to: usize,
+    length: usize,
+}
+
+#[derive(Serialize)]
+struct Worker<'v> {
+    id: usize,
+    domains: usize,
+    leased: usize,
+    location: Option<&'v str>,
+    heartbeat_age: Option<f64>,
+    state: &'static str,
+}
+
+#[derive(Serialize)]
+struct Frontier<'v> {
+    leader: Option<FrontierProcess<'v>>,
+    standby: Vec<FrontierProcess<'v>>,
+}
+
+#[derive(Serialize)]
+struct FrontierProcess<'v> {
+    location: &'v str,
+    heartbeat_age: f64,
+    state: &'static str,
+}
+
+#[derive(Serialize)]
+struct Host<'v> {
+    host: &'v str,
+    requests: u64,
+    pages: u64,
+    bytes: u64,
+    failures: u64,
+    consecutive_failures: u32,
+    last_failure: Option<&'v str>,
+    mean_ms: Option<u64>,
+    max_ms: u32,
+    delay: f64,
+    crawl_delay: Option<f64>,
+    robots: &'static str,
+    waiting: Option<u64>,
+    why: Option<String>,
+    /// For how many seconds it gets no requests.
+    back_off: Option<f64>,
+    smallest_gap: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Latest<'v> {
+    url: &'v str,
+    title: Option<&'v str>,
+    outcome: &'v str,
+    status: Option<u16>,
+    bytes: u64,
+    ms: u32,
+    depth: u32,
+    at: f64,
+}
+
+impl DashboardStatus<'_> {
+    /// The status of a crawl at these rates.
+    pub fn new(view: &View, rates: Rates) -> DashboardStatus<'_> {
+        let (snapshot, statistics) = (&view.crawl.snapshot, &*view.crawl.statistics);
+        let end = match &view.crawl.phase {
+            CrawlPhase::Ended(end) => Some(end.as_str()),
+            _ => None,
+        };
+        DashboardStatus {
+            version: VERSION,
+            name: &view.name,
+            mode: view.mode.name(),
+            phase: phase_name(&view.crawl.phase),
+            end,
+            elapsed: seconds(view.crawl.elapsed),
+            time: unix_seconds(SystemTime::now()),
+            started_at: statistics.started_at.map(unix_seconds),
+            can_act: view.can_act,
+            limits: limits(&view.crawl.limits),
+            totals: totals(view),
+            rates,
+            remaining_seconds: remaining(view, &rates).map(seconds),
+            outcomes: outcomes(&snapshot.outcomes),
+            statuses: statistics
+                .statuses
+                .iter()
+                .map(|(status, count)| StatusCount { status: *status, count: *count })
+                .collect(),
+            content_types: by_count(&statistics.content_types)
+                .map(|(name, count)| TypeCount { r#type: name, count })
+                .collect(),
+            languages: by_count(&statistics.languages)
+                .map(|(language, count)| LanguageCount { language, count })
+                .collect(),
+            depths: &statistics.depths,
+            queues: queues(snapshot, statistics),
+            workers: workers(view),
+            frontier: frontier(&view.members),
+            redis: view.redis.as_ref(),
+            hosts: hosts(snapshot, statistics),
+            latest: statistics.latest.iter().rev().map(latest).collect(),
+            blocked: &view.blocked,
+            warnings: warnings::of(view),
+        }
+    }
+}
+
+/// The name of a phase.
+pub fn phase_name(phase: &CrawlPhase) -> &'static str {
+    match phase {
+        CrawlPhase::Running => "running",
+        CrawlPhase::Paused => "paused",
+        CrawlPhase::Stopping => "stopping",
+        CrawlPhase::Ended(_) => "ended",
+    }
+}
+
+/// The history of a crawl: time, pages, requests, bytes, failures, pending URLs.
+pub fn history(statistics: &Statistics) -> Vec<[u64; 6]> {
+    let row = |sample: &Sample| {
+        let Sample { at_seconds, pages, requests, bytes, failures, pending, .. } = *sample;
+        [at_seconds.into(), pages, requests, bytes, failures, pending]
+    };
+    statistics.series.samples().iter().map(row).collect()
+}
+
+/// The name of a group of outcomes, as summaries have it.
+pub fn group_name(group: OutcomeGroup) -> &'static str {
+    match group {
+        OutcomeGroup::Page => "Pages",
+        OutcomeGroup::Redirect => "Redirects",
+        OutcomeGroup::Skipped => "Skipped",
+        OutcomeGroup::Sitemap => "Sitemaps",
+        OutcomeGroup::Requisite => "Requisites",
+        OutcomeGroup::Checked => "Checked",
+        OutcomeGroup::NotReached => "Not reached",
+        _ => "Failed",
+    }
+}
+
+fn limits(limits: &Limits) -> LimitsJson {
+    LimitsJson {
+        max_pages: Some(limits.max_pages).filter(|pages| *pages < MAX_COUNT),
+        max_bytes: Some(limits.max_bytes).filter(|bytes| *bytes < MAX_LARGE_SIZE),
+        max_time: limits.max_time.map(seconds),
+        max_depth: limits.max_depth,
+        delay: seconds(limits.delay),
+    }
+}
+
+fn totals(view: &View) -> Totals {
+    let (counts, snapshot) = (view.counts(), view.snapshot());
+    Totals {
+        pages: counts.pages,
+        requests: snapshot.requests,
+        bytes: counts.bytes,
+        received: snapshot.received,
+        failed: counts.failed(),
+        redirects: counts.redirects,
+        skipped: counts.skipped(),
+        admitted: counts.admitted,
+        pending: counts.pending,
+        links: counts.links(),
+    }
+}
+
+fn outcomes(outcomes: &BTreeMap<String, u64>) -> Vec<Group<'_>> {
+    let mut groups: BTreeMap<OutcomeGroup, Vec<Reason<'_>>> = BTreeMap::new();
+    for (label, count) in by_count(outcomes) {
+        groups.entry(OutcomeGroup::of_label(label)).or_default().push(Reason { label, count });
+    }
+    groups
+        .into_iter()
+        .map(|(group, mut reasons)| {
+            let count = reasons.iter().map(|reason| reason.count).sum();
+            if reasons.len() > MAX_REASONS {
+                let others = reasons.split_off(MAX_REASONS - 1);
+                reasons
+                    .push(Reason { label: "other", count: others.iter().map(|reason| reason.count).sum() });
+            }
+            Group { group: group_name(group), count, reasons }
+        })
+        .collect()
+}
+
+/// Names and counts, the most frequent first.
+fn by_count(counts: &BTreeMap<String, u64>) -> impl Iterator<Item = (&str, u64)> {
+    let mut counts: Vec<(&str, u64)> = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts.into_iter()
+}
+
+fn queues(snapshot: &Snapshot, statistics: &Statistics) -> Queues {
+    let (url_queue, overflow) = snapshot.url_queue;
+    let queues = snapshot.priority_queues.len();
+    let priority = snapshot.priority_queues.iter().enumerate().map(|(index, length)| {
+        // The queues share the priorities 0 to 100 equally; the best comes first.
+        let start = |index: usize| (index * 101).div_ceil(queues);
+        PriorityQueue { queue: index + 1, from: start(index), to: start(index + 1) - 1, length: *length }
+    });
+    Queues {
+        url_queue,
+        overflow,
+        unprioritized: url_queue + overflow,
+        priority: priority.collect(),
+        leased: snapshot.workers.iter().map(|(_, leased)| leased).sum(),
+        in_flight: statistics.in_flight,
+    }
+}
+
+fn workers(view: &View) -> Vec<Worker<'_>> {
+    let member_of = |id: usize| {
+        let mut members = view.members.iter();
+        members.find(|(member, _)| matches!(member.role, Role::Worker(worker) if usize::from(worker.0) == id))
+    };
+    let is_distributed = !view.members.is_empty() || view.redis.is_some();
+    let last_member = view.members.iter().filter_map(|(member, _)| match member.role {
+        Role::Worker(id) => Some(usize::from(id.0) + 1),
+        Role::Frontier => None,
+    });
+    let count = last_member.max().unwrap_or(0).max(view.snapshot().workers.len()).min(MAX_WORKERS);
+    let worker = |id: usize| {
+        let (domains, leased) = view.snapshot().workers.get(id).copied().unwrap_or_default();
+        let member = member_of(id);
+        if is_distributed && member.is_none() && leased == 0 && domains == 0 {
+            return None;
+        }
+        Some(Worker {
+            id,
+            domains,
+            leased,
+            location: member.map(|(member, _)| member.location.as_str()),
+            heartbeat_age: member.map(|(member, _)| seconds(member.since_heartbeat)),
+            state: match member {
+                Some((_, true)) => "alive",
+                Some((member, false)) if member.is_dead => "dead",
+                Some((_, false)) => "silent",
+                None if is_distributed => "left",
+                None => "alive",
+            },
+        })
+    };
+    (0..count).filter_map(worker).collect()
+}
+
+fn frontier(members: &[(Member, bool)]) -> Option<Frontier<'_>> {
+    if members.is_empty() {
+        return None;
+    }
+    let processes = members.iter().filter(|(member, _)| member.role == Role::Frontier);
+    let mut processes: Vec<(&Member, bool)> = processes.map(|(member, alive)| (member, *alive)).collect();
+    // The leader is alive and comes first.
+    processes.sort_by_key(|(member, alive)| (!alive, member.since_heartbeat));
+    let mut processes = processes.into_iter().map(|(member, alive)| FrontierProcess {
+        location: &member.location,
+        heartbeat_age: seconds(member.since_heartbeat),
+        state: if alive { "alive" } else { "dead" },
+    });
+    Some(Frontier { leader: processes.next(), standby: processes.collect() })
+}
+
+/// The busiest hosts, the slowest, those that fail, and those that hold the crawl up.
+fn hosts<'v>(snapshot: &'v Snapshot, statistics: &'v Statistics) -> Vec<Host<'v>> {
+    let table = &statistics.hosts;
+    let mut hosts: Vec<(&str, &HostStatistics)> = table.top(HOSTS, |host| host.requests);
+    let slowest = table.top(HOSTS, |host| host.mean_latency_ms());
+    let failing = table.top(HOSTS, |host| (host.consecutive_failures, host.failures));
+    let failing = failing.into_iter().filter(|(_, host)| host.failures > 0);
+    let waiting =
+        snapshot.waiting_hosts.iter().filter_map(|waiting| Some((&*waiting.host, table.get(&waiting.host)?)));
+    for (name, host) in slowest.into_iter().chain(failing).chain(waiting) {
+        if !hosts.iter().any(|(known, _)| *known == name) {
+            hosts.push((name, host));
+        }
+    }
+    hosts.into_iter().map(|(name, statistics)| host(name, statistics, snapshot)).collect()
+}
+
+fn host<'v>(name: &'v str, statistics: &'v HostStatistics, snapshot: &Snapshot) -> Host<'v> {
+    let waiting = snapshot.waiting_hosts.iter().find(|waiting| waiting.host == name);
+    let millis = |millis: u32| f64::from(millis) / 1_000.0;
+    Host {
+        host: name,
+        requests: statistics.requests,
+        pages: statistics.pages,
+        bytes: statistics.bytes,
+        failures: statistics.failures,
+        consecutive_failures: statistics.consecutive_failures,
+        last_failure: statistics.last_failure.as_deref(),
+        mean_ms: statistics.mean_latency_ms(),
+        max_ms: statistics.latency_max_ms,
+        delay: millis(statistics.delay_ms),
+        crawl_delay: statistics.crawl_delay_ms.map(millis),
+        robots: match statistics.robots {
+            RobotsState::Unknown => "unknown",
+            RobotsState::Rules => "rules",
+            RobotsState::Missing => "none",
+            RobotsState::Unavailable => "unavailable",
+            RobotsState::Ignored => "ignored",
+        },
+        waiting: waiting.map(|waiting| waiting.waiting),
+        why: waiting.map(|waiting| waiting.why.to_string()),
+        back_off: waiting.and_then(|waiting| match &waiting.why {
+            WaitReason::Resting { for_, .. } => Some(seconds(*for_)),
+            _ => None,
+        }),
+        smallest_gap: statistics.smallest_gap_ms.map(millis),
+    }
+}
+
+fn latest(latest: &crawler::internal::statistics::LatestUrl) -> Latest<'_> {
+    Latest {
+        url: &latest.url,
+        title: latest.title.as_deref(),
+        outcome: &latest.outcome,
+        status: latest.status,
+        bytes: latest.bytes,
+        ms: latest.ms,
+        depth: latest.depth,
+        at: unix_seconds(latest.at),
+    }
+}
+
+/// A time in seconds, to the millisecond.
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1_000.0).round() / 1_000.0
+}
+
+fn unix_seconds(time: SystemTime) -> f64 {
+    seconds(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+}

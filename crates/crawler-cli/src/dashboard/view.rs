@@ -1,0 +1,178 @@
+//! What the dashboard and the metrics show: a crawl at one point in time, wherever it runs.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crawler::internal::backend::Snapshot;
+use crawler::internal::backend::redis::Member;
+use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
+use crawler::internal::distributed::remote::RedisHealth;
+
+use crate::summary::Counts;
+
+/// The time over which rates are measured: long enough to be steady, short enough to be current.
+const RATE_WINDOW: Duration = Duration::from_secs(10);
+
+/// A stored sample that is older says nothing about the present.
+const MAX_SAMPLE_AGE: Duration = Duration::from_secs(120);
+
+/// How a crawl runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Pipeline,
+    Classic,
+    Redis,
+}
+
+impl Mode {
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Pipeline => "pipeline",
+            Mode::Classic => "classic",
+            Mode::Redis => "redis",
+        }
+    }
+}
+
+/// A crawl at one point in time.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// What is crawled: the seed, the state directory or the name in Redis.
+    pub name: String,
+    pub mode: Mode,
+    pub crawl: CrawlView,
+    /// Whether actions can change the crawl.
+    pub can_act: bool,
+    /// The processes of a distributed crawl, and whether each is alive.
+    pub members: Vec<(Member, bool)>,
+    pub redis: Option<RedisHealth>,
+    /// Hosts and patterns that were blocked while the crawl runs.
+    pub blocked: Vec<String>,
+    /// What the user should know, in sentences.
+    pub warnings: Vec<String>,
+}
+
+impl View {
+    /// A crawl that has not reported anything yet.
+    pub fn starting(name: &str, mode: Mode) -> View {
+        View {
+            name: name.into(),
+            mode,
+            crawl: CrawlView {
+                snapshot: Snapshot::default(),
+                statistics: Arc::default(),
+                elapsed: Duration::ZERO,
+                limits: Limits::default(),
+                phase: CrawlPhase::Running,
+            },
+            can_act: false,
+            members: Vec::new(),
+            redis: None,
+            blocked: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.crawl.snapshot
+    }
+
+    /// The counts as summaries show them.
+    pub fn counts(&self) -> Counts {
+        match self.crawl.phase {
+            CrawlPhase::Ended(_) => Counts::of_ended(&self.crawl.snapshot),
+            _ => Counts::of_running(&self.crawl.snapshot),
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let counts = self.counts();
+        let (pages, requests) = (self.snapshot().pages, self.snapshot().requests);
+        Progress([pages, requests, counts.bytes, counts.failed()].map(|count| count as f64))
+    }
+}
+
+/// Pages, requests, bytes and failures so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Progress([f64; 4]);
+
+/// Pages, requests, bytes and failures per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
+pub struct Rates {
+    pub pages: f64,
+    pub requests: f64,
+    pub bytes: f64,
+    pub failures: f64,
+}
+
+impl Rates {
+    fn new(before: Progress, now: Progress, time: Duration) -> Rates {
+        let seconds = time.as_secs_f64().max(0.001);
+        let per_second = |index: usize| {
+            let rate = (now.0[index] - before.0[index]).max(0.0) / seconds;
+            (rate * 100.0).round() / 100.0
+        };
+        Rates { pages: per_second(0), requests: per_second(1), bytes: per_second(2), failures: per_second(3) }
+    }
+}
+
+/// Measures rates over the last seconds.
+#[derive(Debug, Default)]
+pub struct RateMeter {
+    seen: VecDeque<(Instant, Progress)>,
+}
+
+impl RateMeter {
+    /// The rates, as of a view that was taken now. Those of an ended crawl are of the whole crawl.
+    pub fn measure(&mut self, view: &View, now: Instant) -> Rates {
+        let progress = view.progress();
+        if let CrawlPhase::Ended(_) = view.crawl.phase {
+            return Rates::new(Progress::default(), progress, view.crawl.elapsed);
+        }
+        let is_gap = self.seen.back().is_none_or(|(last, _)| now.duration_since(*last) > RATE_WINDOW);
+        if is_gap {
+            self.seen.clear();
+            self.seen.extend(stored_progress(view, now));
+        }
+        self.seen.push_back((now, progress));
+        while self.seen.len() > 2 && now.duration_since(self.seen[1].0) >= RATE_WINDOW {
+            self.seen.pop_front();
+        }
+        let (since, before) = self.seen[0];
+        match now.duration_since(since) {
+            Duration::ZERO => Rates::default(),
+            time => Rates::new(before, progress, time),
+        }
+    }
+}
+
+/// The counts some seconds ago, as the crawl has stored them. Nobody has looked since then.
+fn stored_progress(view: &View, now: Instant) -> Option<(Instant, Progress)> {
+    let age = |at: u32| view.crawl.elapsed.saturating_sub(Duration::from_secs(at.into()));
+    let mut samples = view.crawl.statistics.series.samples().iter().rev();
+    let sample = samples.find(|sample| age(sample.at_seconds) >= RATE_WINDOW / 2)?;
+    let age = Some(age(sample.at_seconds)).filter(|age| *age <= MAX_SAMPLE_AGE)?;
+    let counts = [sample.pages, sample.requests, sample.bytes, sample.failures];
+    Some((now.checked_sub(age)?, Progress(counts.map(|count| count as f64))))
+}
+
+/// How long the crawl will take, if it goes on like this: until its first budget is used up.
+pub fn remaining(view: &View, rates: &Rates) -> Option<Duration> {
+    let CrawlView { limits, elapsed, phase, .. } = &view.crawl;
+    if *phase != CrawlPhase::Running {
+        return None;
+    }
+    let until = |limit: u64, so_far: u64, rate: f64| {
+        // A limit that nobody reaches is no budget.
+        let is_budget = limit < crate::values::MAX_COUNT;
+        (is_budget && rate > 0.0).then(|| limit.saturating_sub(so_far) as f64 / rate)
+    };
+    let budgets = [
+        until(limits.max_pages, view.snapshot().pages, rates.pages),
+        until(limits.max_bytes, view.snapshot().bytes, rates.bytes),
+        limits.max_time.map(|time| time.saturating_sub(*elapsed).as_secs_f64()),
+    ];
+    let seconds = budgets.into_iter().flatten().reduce(f64::min)?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
