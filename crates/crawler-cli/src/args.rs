@@ -11,6 +11,7 @@ mod distributed;
 mod errors;
 mod fetch;
 mod help;
+mod log;
 mod login;
 mod merge;
 mod outputs;
@@ -24,7 +25,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use crawler::internal::backend::WorkerId;
 
@@ -35,6 +36,7 @@ pub use self::config::ConfigArgs;
 pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, ScopeKind};
 pub use self::dashboard::{DashboardArgs, DashboardJob};
 pub use self::distributed::{PurgeOptions, RedisArgs, RoleKind, RoleOptions, StatusOptions, WorkerOptions};
+pub use self::log::LogArgs;
 pub use self::login::LoginArgs;
 pub use self::outputs::{output_path, writes_to_stdout};
 pub use self::proxy::PROXY_VARIABLE;
@@ -158,6 +160,10 @@ pub enum Verbosity {
 pub struct Invocation {
     /// The command to run.
     pub command: Command,
+    /// The options of the log.
+    pub log: LogArgs,
+    /// Whether events are printed.
+    pub verbosity: Verbosity,
 }
 
 /// A command with its checked arguments.
@@ -220,17 +226,40 @@ fn parse(line: &CommandLine) -> Result<Invocation, UsageError> {
     let explainer = Explainer::new(line);
     let parsed = line.matches().and_then(|mut matches| {
         let explicit = explicit_options(&line.grammar, &matches, &line.settings);
-        Ok((Cli::from_arg_matches_mut(&mut matches)?, explicit))
+        let log = log_options(&matches)?;
+        Ok((Cli::from_arg_matches_mut(&mut matches)?, explicit, log))
     });
     match parsed {
-        Ok((cli, explicit)) => {
+        Ok((cli, explicit, (log, verbosity))) => {
             if let Some(error) = explainer.foreign_option(&explicit) {
                 return Err(error);
             }
-            cli.with_explicit_options(explicit).validate().map_err(|message| explainer.invalid(message))
+            let checked = log.check(&line.typed).and_then(|()| {
+                let command = cli.with_explicit_options(explicit).validate()?;
+                command.check_log(&log)?;
+                Ok(Invocation { command, log, verbosity })
+            });
+            checked.map_err(|message| explainer.invalid(message))
         }
         Err(error) => Err(explainer.parse_error(&error)),
     }
+}
+
+/// The options of the log, and whether events are printed, too: in the classic form, `--verbose` prints other lines.
+fn log_options(matches: &ArgMatches) -> Result<(LogArgs, Verbosity), clap::Error> {
+    let (matches, is_verbose) = match matches.subcommand() {
+        None => (matches, false),
+        Some((_, matches)) => {
+            let verbose = matches.try_get_one::<bool>("verbose").ok().flatten();
+            (matches, verbose == Some(&true))
+        }
+    };
+    let log = match matches.try_contains_id("log") {
+        Ok(_) => LogArgs::from_arg_matches(matches)?,
+        // The command has none.
+        Err(_) => return Ok((LogArgs::default(), Verbosity::Normal)),
+    };
+    Ok((log, if is_verbose { Verbosity::Verbose } else { Verbosity::Normal }))
 }
 
 /// Turns `--delay -1s` into `--delay=-1s`, so that the value's own parser reports it. Clap would take `-1s` for options.
@@ -265,14 +294,15 @@ fn explicit_options(grammar: &clap::Command, matches: &ArgMatches, settings: &Se
         is_present && matches.value_source(id) == Some(ValueSource::CommandLine)
     };
     let names = options.filter(is_explicit).filter_map(clap::Arg::get_long);
-    let names = names.filter(|name| *name != settings::CONFIG && !settings.is_general(name));
+    let names = names.filter(|name| *name != settings::CONFIG && !LogArgs::has(name));
+    let names = names.filter(|name| !settings.is_general(name));
     names.chain(settings.turned_off()).map(str::to_owned).collect()
 }
 
 /// The definition of the command line, not built yet. The commands of a crawl share their options; here each gets its own
 /// help for them.
 pub fn definition() -> clap::Command {
-    Cli::command()
+    let definition = Cli::command()
         .mut_args(classic::adapt)
         .mut_subcommand("crawl", crawl::adapt_help)
         .mut_subcommand("check", |check| check::adapt(crawl::adapt_help(check)))
@@ -283,9 +313,11 @@ pub fn definition() -> clap::Command {
         .mut_subcommand("worker", |role| distributed::adapt_role(role, &distributed::WORKER_OPTIONS))
         .mut_subcommands(|command| match command.get_name() {
             "completions" | "man" | "config" => command,
-            _ => command.arg(config_option()),
+            _ => LogArgs::add_to(command).arg(config_option()),
         })
-        .arg(config_option())
+        .arg(config_option());
+    // The classic form has a log, too.
+    LogArgs::augment_args(definition)
 }
 
 fn config_option() -> clap::Arg {
@@ -315,8 +347,8 @@ impl Cli {
     }
 
     /// Checks everything that can be checked without fetching or writing.
-    fn validate(self) -> Result<Invocation, String> {
-        let command = match self.command {
+    fn validate(self) -> Result<Command, String> {
+        Ok(match self.command {
             Some(CliCommand::Crawl(mut options)) => {
                 options.complete_seeds();
                 Command::Crawl(Box::new(options.validate()?))
@@ -354,8 +386,7 @@ impl Cli {
                 }
             }
             None => Command::ClassicCrawl(Box::new(self.classic.validate()?)),
-        };
-        Ok(Invocation { command })
+        })
     }
 }
 

@@ -5,6 +5,7 @@ mod atomic_file;
 mod commands;
 mod dashboard;
 mod format;
+mod log;
 mod open_files;
 mod printable;
 mod progress;
@@ -46,6 +47,13 @@ fn main() -> ExitCode {
             return EXIT_FAILED.into();
         }
     };
+    let entered = runtime.enter();
+    if let Err(error) = log::start(invocation.log, invocation.verbosity) {
+        print_error(&error);
+        return EXIT_USAGE.into();
+    }
+    drop(entered);
+    runtime.spawn(log::reopen_on_hangup());
     let code = match invocation.command {
         Command::ClassicCrawl(job) => runtime.block_on(commands::classic::run(*job)),
         Command::Crawl(job) if job.options.distributed.redis.is_some() => {
@@ -76,5 +84,6 @@ fn main() -> ExitCode {
     };
     // A DNS lookup may still be running on a blocking thread; do not wait for it.
     runtime.shutdown_background();
+    log::flush();
     code.into()
 }

@@ -2,12 +2,23 @@
 
 use std::io::{self, Write};
 
+use crate::log;
+use crawler::internal::log::COMMAND;
+
 pub use crawler::internal::printable::printable;
 
-/// Prints an error message to standard error.
+/// Prints an error message to standard error, and logs it.
 pub fn print_error(message: &str) {
-    // If standard error is closed, the exit status remains.
-    let _ = writeln!(io::stderr(), "crawler: {}", printable(message));
+    tracing::error!(target: COMMAND, "{message}");
+    print_message(message);
+}
+
+/// Prints a message to standard error, unless the log is there, which has it.
+pub fn print_message(message: &str) {
+    if !log::is_on_stderr() {
+        // If standard error is closed, the exit status remains.
+        let _ = writeln!(io::stderr(), "crawler: {}", printable(message));
+    }
 }
 
 /// Prints text to standard output. Returns false, after an error message, if it could not be written.

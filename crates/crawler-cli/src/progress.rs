@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crawler::internal::event::{Event, Observer};
 use crawler::internal::fetch::robots::waits::RobotsWaits;
+use crawler::internal::log::NOTICE;
 use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
 use crawler::internal::stats::{RequestCounter, Stats};
@@ -16,6 +17,7 @@ use tokio::time::MissedTickBehavior;
 use url::Url;
 
 use crate::args::Verbosity;
+use crate::log;
 use crate::printable::printable;
 use crate::summary::Counts;
 
@@ -56,7 +58,8 @@ impl Progress {
         requests: RequestCounter,
         robots_waits: RobotsWaits,
     ) -> Progress {
-        let live_line = (verbosity == Verbosity::Normal && io::stderr().is_terminal()).then(live_line);
+        let is_live = verbosity == Verbosity::Normal && io::stderr().is_terminal() && !log::is_on_stderr();
+        let live_line = is_live.then(live_line);
         // A crawl starts with one URL, its seed.
         let mut stats = Stats::default();
         stats.admitted = 1;
@@ -89,9 +92,9 @@ impl Progress {
     pub async fn keep_showing(&self) {
         let (first, interval) = match &self.live_line {
             _ if self.verbosity == Verbosity::Verbose => {
-                match self.robots_waits.report(|message| self.print_stderr(message)).await {}
+                match self.robots_waits.report(|message| self.print_logged(message)).await {}
             }
-            _ if self.verbosity == Verbosity::Quiet => return,
+            _ if self.verbosity == Verbosity::Quiet || log::is_on_stderr() => return,
             Some(_) => (Duration::ZERO, LIVE_INTERVAL),
             None => (PLAIN_INTERVAL, PLAIN_INTERVAL),
         };
@@ -125,9 +128,15 @@ impl Progress {
         }
     }
 
-    /// Prints a message about the crawl as a whole, unless `--quiet` is set.
+    /// Prints a message about the crawl as a whole, unless `--quiet` is set, and logs it.
     pub fn print(&self, message: &str) {
-        if self.verbosity != Verbosity::Quiet {
+        tracing::info!(target: NOTICE, "{message}");
+        self.print_logged(message);
+    }
+
+    /// Prints a message that the library has logged.
+    pub fn print_logged(&self, message: &str) {
+        if !log::is_on_stderr() && self.verbosity != Verbosity::Quiet {
             self.print_stderr(message);
         }
     }
@@ -166,6 +175,7 @@ impl Observer for Progress {
             self.print_event(word, depth, &[url, &detail].concat());
         } else if let Event::Ended { outcome } = event
             && is_reported(outcome, self.verbosity)
+            && !log::is_on_stderr()
             && (url != self.seed || matches!(outcome, Outcome::WriteFailed { .. }))
         {
             self.print_stderr(&format!("{url}: {outcome}"));

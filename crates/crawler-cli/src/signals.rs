@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::convert::Infallible;
 
+use crawler::internal::log::COMMAND;
 use crawler::internal::stop::StopHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::{EXIT_INTERRUPTED, EXIT_TERMINATED};
+use crate::{EXIT_INTERRUPTED, EXIT_TERMINATED, log};
 
 /// Sent to a process whose file exceeds the size limit (`ulimit -f`).
 const SIGXFSZ: i32 = 25;
@@ -33,12 +34,14 @@ pub async fn watch(
         return std::future::pending().await;
     };
     loop {
-        let status = tokio::select! {
-            _ = interrupt.recv() => EXIT_INTERRUPTED,
-            _ = terminate.recv() => EXIT_TERMINATED,
+        let (signal, status) = tokio::select! {
+            _ = interrupt.recv() => ("SIGINT", EXIT_INTERRUPTED),
+            _ = terminate.recv() => ("SIGTERM", EXIT_TERMINATED),
         };
+        tracing::info!(target: COMMAND, signal, "signal received");
         if exit_status.get().is_some() {
             clear();
+            log::flush();
             std::process::exit(status.into());
         }
         exit_status.set(Some(status));

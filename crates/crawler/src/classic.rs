@@ -28,6 +28,7 @@ use crate::fetch::throttle::HostThrottle;
 use crate::html::parts::PageParts;
 use crate::html::start_tag::RequisiteKind;
 use crate::html::{self, BadLink, LinkKind, PageHandler, normal_form};
+use crate::log;
 use crate::media::{AcceptedTypes, Media};
 use crate::modules::page_pipeline::OutcomeCallback;
 use crate::modules::pages::PageFiles;
@@ -222,10 +223,13 @@ impl ClassicCrawl {
         let admission = crawl.admission(|| None);
         let _ = crawl.levels.mark_seen(&seed, 0, 0, admission.as_ref(), || Ok(()));
         crawl.stats.admitted = 1;
-        crawl.fetch_all(&Arc::new(fetcher), &proxy_health, &stop).await?;
+        log::crawl_started("classic", 1, 1);
+        let fetched = crawl.fetch_all(&Arc::new(fetcher), &proxy_health, &stop).await;
+        fetched.inspect_err(|error| log::crawl_failed(error))?;
         crawl.stats.requests = crawl.requests.total();
         crawl.stats.elapsed = started.elapsed();
         let (stopped, urls_failure) = (stop.is_stop_requested(), crawl.urls.and_then(UrlRows::finish));
+        log::classic_crawl_ended(&crawl.stats, stopped);
         Ok(ClassicReport { stats: crawl.stats, seed: crawl.seed, stopped, urls_failure })
     }
 
@@ -406,6 +410,7 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
     fn record(&mut self, task: &Task, outcome: Outcome, requests: TaskRequests) {
         let (url, depth) = (task.url.as_str(), task.depth);
         self.stats.record_outcome(&outcome);
+        log::url_completed(url, depth, &outcome);
         self.stats.requests = self.requests.total();
         if outcome != Outcome::Page {
             self.observer.on_event(Event::Ended { outcome: &outcome }, depth, url);

@@ -22,6 +22,7 @@ use crate::backend::local::BackendConfig;
 use crate::backend::redis::{CrawlControl, CrawlState, JoinResult, Phase, RedisCrawl, Role};
 use crate::backend::{BackendError, Budget, Snapshot, WorkerId};
 use crate::error::{Error, StorageError, StorageErrorKind};
+use crate::log;
 use crate::modules::page_pipeline::{ModuleFailures, after_redirects};
 use crate::outcome::Outcome;
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, Traffic};
@@ -155,9 +156,9 @@ impl Membership {
                     }
                     if !std::mem::replace(&mut is_announced, true) {
                         let (role, location) = (member.role, &member.location);
-                        (shared.notice)(&format!(
-                            "{role} is already running ({location}); waiting for it to exit"
-                        ));
+                        let message =
+                            format!("{role} is already running ({location}); waiting for it to exit");
+                        log::warned(&*shared.notice, &message);
                     }
                     tokio::select! {
                         () = crawler.stop.stop_requested() => return Ok(Err(RoleExit::Stopped)),
@@ -165,7 +166,7 @@ impl Membership {
                     }
                     let phase = control.members().await?.1.phase;
                     if loss.is_final(&phase) {
-                        (shared.notice)(&loss.message(&phase));
+                        log::warned(&*shared.notice, &loss.message(&phase));
                         return Ok(Err(RoleExit::Gone));
                     }
                     match phase {
@@ -176,6 +177,7 @@ impl Membership {
                     }
                 }
             };
+            log::joined(&role);
             let (dead_after, last_heartbeat) = (shared.dead_after, Instant::now());
             return Ok(Ok(Membership { control, role, identity, joined_at, dead_after, last_heartbeat }));
         }
@@ -197,6 +199,7 @@ impl Membership {
 
     /// Leaves the crawl.
     async fn leave(&self) -> Result<(), BackendError> {
+        log::left(&self.role);
         self.control.leave(self.role, &self.identity.token).await
     }
 }

@@ -44,6 +44,8 @@ expose!(
     #[cfg(feature = "net")]
     live_settings,
     #[cfg(feature = "net")]
+    log,
+    #[cfg(feature = "net")]
     modules,
     #[cfg(feature = "net")]
     origin,

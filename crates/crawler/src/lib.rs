@@ -77,6 +77,8 @@ mod html;
 pub mod internal;
 #[cfg(feature = "net")]
 mod live_settings;
+#[cfg(feature = "net")]
+mod log;
 mod media;
 #[cfg(feature = "net")]
 mod modules;

@@ -33,6 +33,7 @@ use crate::fetch::proxy_health::ProxyHealth;
 use crate::fetch::robots::waits::RobotsWaits;
 use crate::html::{self, normal_form};
 use crate::live_settings::CrawlControl;
+use crate::log;
 use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::output::parts::{CrawlIdentity, Parts};
 use crate::modules::page_pipeline::{OutcomeCallback, PagePipeline};
@@ -523,10 +524,15 @@ impl Crawler {
 
     fn run_to_end(mut self) -> Result<CrawlReport, Error> {
         self.derive_settings();
-        match self.state_dir.take() {
+        let report = match self.state_dir.take() {
             None => self.run_in_memory(),
             Some(directory) => self.run_durably(&directory),
+        };
+        match &report {
+            Ok(CrawlReport { end, snapshot, elapsed, .. }) => log::crawl_ended(end, snapshot, *elapsed),
+            Err(error) => log::crawl_failed(error),
         }
+        report
     }
 
     fn run_in_memory(mut self) -> Result<CrawlReport, Error> {

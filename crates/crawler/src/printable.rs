@@ -19,7 +19,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-fn is_unsafe(character: char) -> bool {
+/// Whether a character could steer a terminal, or hide or reorder text.
+pub fn is_unsafe(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}')
 }

@@ -34,6 +34,7 @@ use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::{Download, PinKinds};
 use crate::fetch::redirect;
 use crate::html::BadLink;
+use crate::log;
 use crate::modules::page_pipeline::PagePipeline;
 use crate::origin::{origin_prefix, throttle_key};
 use crate::outcome::Outcome;
@@ -196,6 +197,7 @@ impl<R: Backend> Worker<R> {
                     let mut fetched: FetchedLease = joined(fetched)?;
                     let host = Arc::clone(&fetched.host);
                     if let Some((lease, to)) = fetched.transfer.take() {
+                        log::lease_returned(self.id, &lease.url);
                         hosts.put_back(&host, lease);
                         transfers.start_required(&mut hosts, Domain::from_throttle_key(&host), to);
                     } else {
@@ -210,6 +212,7 @@ impl<R: Backend> Worker<R> {
                 () = self.capacity.freed(), if room == 0 => {}
                 leases = backend.lease(self.id, room.min(LEASE_BATCH), POLL_INTERVAL), if room > 0 => {
                     for lease in leases? {
+                        log::leased(self.id, &lease);
                         let url = Arc::clone(&lease.url);
                         let host = throttle_key(&url);
                         self.fetcher.throttle().cool_down(host, lease.cooldown);

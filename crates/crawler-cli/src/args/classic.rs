@@ -71,8 +71,12 @@ pub struct ClassicJob {
     pub concurrency: usize,
     /// What the crawl will do, in one line.
     pub plan: String,
+    /// The directory of the pages.
+    pub directory: PathBuf,
     /// The file of `--summary`.
     pub summary: Option<PathBuf>,
+    /// The file of `--urls`.
+    pub urls: Option<PathBuf>,
     /// Whether rows or the JSON summary are written to standard output, so that nothing else may be.
     pub is_stdout_taken: bool,
     /// How much is printed.
@@ -106,8 +110,11 @@ impl ClassicArgs {
         let cookies = config.requests.cookies.clone();
         let urls = self.urls.as_deref().map(|path| if is_stdout(path) { Path::new("-") } else { path });
         let plan = plan::classic(&seed, internal.as_ref(), &directory, max_depth, urls);
+        if let Some(summary) = &self.summary {
+            check_no_page("--summary", summary, &directory)?;
+        }
         let crawl =
-            ClassicCrawl::new(seed.as_str(), directory, max_depth).map_err(|error| error.to_string())?;
+            ClassicCrawl::new(seed.as_str(), &directory, max_depth).map_err(|error| error.to_string())?;
         let mut crawl = crawl.overwrite(self.overwrite).configure(|fetch| *fetch = config);
         if let Some(path) = urls {
             crawl = crawl.urls(path);
@@ -122,6 +129,8 @@ impl ClassicArgs {
             seed,
             concurrency,
             plan,
+            directory,
+            urls: self.urls.clone(),
             is_stdout_taken,
             verbosity,
             cookies,
@@ -142,5 +151,20 @@ impl ClassicArgs {
             }
             false => Ok(()),
         }
+    }
+}
+
+/// Checks that a file that is not a page has no name of one: a number in the directory of the pages.
+pub fn check_no_page(option: &str, file: &Path, directory: &Path) -> Result<(), String> {
+    let is_number = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+    let has_number = file.file_name().and_then(|name| name.to_str()).is_some_and(is_number);
+    let parent = file.parent().map(|parent| if parent == Path::new("") { Path::new(".") } else { parent });
+    let real = |path: &Path| path.canonicalize().ok();
+    match has_number && parent.and_then(real).is_some_and(|parent| real(directory) == Some(parent)) {
+        true => Err(format!(
+            "cannot write {option} '{}': pages have such names there; give another name or directory",
+            file.display()
+        )),
+        false => Ok(()),
     }
 }

@@ -14,7 +14,7 @@ use super::crawl::CrawlOptions;
 use super::dashboard;
 use super::fetch::certificates;
 use super::login::{LoginArgs, SECRET_OPTIONS};
-use crate::printable::print_error;
+use crate::printable::print_message;
 use crate::values;
 
 /// The default of `--crawl`.
@@ -218,7 +218,7 @@ pub struct RedisArgs {
 impl RedisArgs {
     /// Checks the arguments.
     pub fn validate(&self) -> Result<SharedCrawl, String> {
-        let notice: Notice = Arc::new(print_error);
+        let notice: Notice = Arc::new(print_message);
         let url = self.redis.as_deref().unwrap_or_default();
         let mut redis = redis_crawl(url, &self.crawl, self.ca_file.as_deref(), &notice)?;
         // A user waits for the result, so an unreachable Redis is an error at once.

@@ -7,7 +7,7 @@ use crawler::internal::distributed::SharedCrawl;
 use url::Url;
 
 use super::distributed::OptionalRedisArgs;
-use crate::printable::print_error;
+use crate::printable::print_message;
 use crate::values;
 
 /// The arguments as parsed.
@@ -43,7 +43,7 @@ impl UrlQueryArgs {
     /// Checks the arguments.
     pub fn validate(self) -> Result<UrlQuery, String> {
         let url = values::url(&self.url)?;
-        let shared_crawl = self.redis.validate(Arc::new(print_error))?;
+        let shared_crawl = self.redis.validate(Arc::new(print_message))?;
         let source = match (self.state, shared_crawl) {
             (Some(directory), _) => CrawlSource::State(directory),
             (None, Some(shared_crawl)) => CrawlSource::Redis(Box::new(shared_crawl)),

@@ -120,7 +120,7 @@ pub async fn crawl(seed: &Url, crawl: ClassicCrawl, mut printing: Printing) -> u
     });
     let shown = Rc::clone(&progress);
     let report_outages =
-        tasks.spawn_local(async move { proxy_health.report(|message| shown.print(message)).await });
+        tasks.spawn_local(async move { proxy_health.report(|message| shown.print_logged(message)).await });
     let shown = Rc::clone(&progress);
     let show = tasks.spawn_local(async move { shown.keep_showing().await });
     let report = tasks.run_until(crawl.stop_handle(stop).run_with_observer(&*progress)).await;

@@ -12,6 +12,7 @@ use crawler::internal::distributed::crawl_loss::CrawlLossDetector;
 use crawler::internal::distributed::remote::{CrawlStatus, RemoteCrawl};
 use crawler::internal::distributed::{Notice, SharedCrawl};
 use crawler::internal::error::redis_error;
+use crawler::internal::log;
 use crawler::internal::pipeline::ResumeStatus;
 use crawler::internal::stop::StopHandle;
 use crawler::{CrawlReport, Error, StorageErrorKind};
@@ -42,7 +43,7 @@ const SHOW_INTERVAL: Duration = Duration::from_secs(1);
 pub async fn run(job: CrawlJob) -> u8 {
     let display = Arc::new(Display::new(&job.options));
     let shown = Arc::clone(&display);
-    let notice: Notice = Arc::new(move |message: &str| shown.print(&format!("crawler: {message}")));
+    let notice: Notice = Arc::new(move |message: &str| shown.print_logged(&format!("crawler: {message}")));
     let prepared = job.options.shared_crawl(notice).and_then(|shared| {
         let summary = job.options.summary.as_deref().map(SummaryFile::new).transpose()?;
         let cookie_file = CookieFile::new(job.options.fetch.login.save_cookies(), job.cookies.clone())?;
@@ -124,10 +125,11 @@ async fn control(
     let remote = RemoteCrawl::open(crawler, shared).await?;
     let changed = saved.as_ref().map_or_else(Vec::new, |saved| options.differs_from(saved));
     if !changed.is_empty() {
-        (shared.notice)(&format!("the crawl continues with changed options: {}", changed.join(", ")));
+        let message = format!("the crawl continues with changed options: {}", changed.join(", "));
+        log::informed(&*shared.notice, &message);
     }
     if let Some(warning) = remote.durability_warning().await? {
-        (shared.notice)(&warning);
+        log::warned(&*shared.notice, &warning);
     }
     let resumed = match &info {
         None => ResumeStatus::New,

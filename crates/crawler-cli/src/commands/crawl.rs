@@ -197,7 +197,7 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
         .control(control)
         .on_status(move |view| observed.update(view))
         .robots_waits(display.robots_waits().clone())
-        .on_notice(move |notice| noticed.print(&format!("crawler: {notice}")))
+        .on_notice(move |notice| noticed.print_logged(&format!("crawler: {notice}")))
         .proxy_health(display.proxy_health().clone())
         .on_outcome(move |url, outcome| log.record(url, outcome));
     let shown = Arc::clone(&display);
@@ -206,7 +206,7 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
     let report = tokio::select! {
         report = crawling => report,
         never = display.print_robots_waits() => match never {},
-        never = display.proxy_health().report(|message| display.print(message)) => match never {},
+        never = display.proxy_health().report(|message| display.print_logged(message)) => match never {},
         never = signals::watch(&stop, &signal_status, |message| display.print(message), || display.clear()) => match never {},
     };
     // Viewers get the final state before the summary is printed.

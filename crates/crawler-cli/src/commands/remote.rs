@@ -18,7 +18,7 @@ use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::{status_of, stop_reason};
 use crate::commands::with_hint;
 use crate::format::{counted, elapsed, number};
-use crate::printable::{print_error, print_stdout, printable};
+use crate::printable::{print_error, print_message, print_stdout, printable};
 use crate::summary::{Counts, page_rank_line};
 use crate::{EXIT_FAILED, EXIT_USAGE};
 
@@ -60,7 +60,7 @@ pub async fn submit(options: CrawlOptions) -> u8 {
 }
 
 async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
-    let shared = options.shared_crawl(Arc::new(print_error))?;
+    let shared = options.shared_crawl(Arc::new(print_message))?;
     let mut shared = shared.ok_or_else(|| "--redis is missing".to_owned())?;
     // A user waits for the result, so an outage is an error.
     shared.redis.connect_options.retry_forever = false;

@@ -8,6 +8,7 @@ use crawler::internal::backend::redis::Phase;
 use crawler::internal::distributed::RunRole as _;
 use crawler::internal::distributed::remote::RemoteCrawl;
 use crawler::internal::distributed::{Notice, RoleExit, SharedCrawl};
+use crawler::internal::log;
 use crawler::internal::modules::stdout::STDOUT_CLOSED;
 use crawler::internal::pipeline::CrawlEnd;
 use crawler::internal::pipeline::CrawlerInternals as _;
@@ -22,7 +23,7 @@ use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::stdout_reader::StdoutReader;
 use crate::commands::crawl::{SpareConnections, status_of};
 use crate::commands::{hint, with_hint};
-use crate::printable::print_error;
+use crate::printable::{print_error, print_message};
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_PROXY, EXIT_USAGE, signals};
 
 /// How often a role checks whether its crawl has started.
@@ -37,7 +38,7 @@ pub async fn run(kind: RoleKind, role: RoleOptions) -> u8 {
     let is_quiet = role.options.fetch.verbosity() == Verbosity::Quiet;
     let notice: Notice = Arc::new(move |message: &str| {
         if !is_quiet {
-            print_error(&format!("{message}{}", hint(message)));
+            print_message(&format!("{message}{}", hint(message)));
         }
     });
     let mut shared = match role.options.shared_crawl(Arc::clone(&notice)) {
@@ -113,12 +114,12 @@ async fn run_role(
         if matches!(kind, RoleKind::Worker(_))
             && let Some(warning) = missing_logins(&options)
         {
-            (shared.notice)(&warning);
+            log::warned(&*shared.notice, &warning);
         }
         if let Some(warning) = options.fetch.warning()
             && kind != RoleKind::Frontier
         {
-            (shared.notice)(warning);
+            log::warned(&*shared.notice, warning);
         }
         let (shared, notice) = (SharedCrawl { dead_after, ..shared.clone() }, Arc::clone(&shared.notice));
         let spare = match SpareConnections::for_workers(1, options.concurrency) {
@@ -137,12 +138,12 @@ async fn run_role(
         });
         let ended = running.await;
         for seed in outcome_log.take_redirected_seeds() {
-            notice(&seed);
+            log::warned(&*notice, &seed);
         }
         match ended {
             Ok(Ok(RoleExit::Stopped)) => return 0,
             Ok(Ok(RoleExit::OutputClosed)) => {
-                notice(&format!("{STDOUT_CLOSED}; leaving the crawl"));
+                log::informed(&*notice, &format!("{STDOUT_CLOSED}; leaving the crawl"));
                 return 0;
             }
             Ok(Ok(RoleExit::CrawlEnded(CrawlEnd::OutputFailed | CrawlEnd::ModuleFailed))) if !role.stay => {
@@ -186,7 +187,8 @@ async fn wait_for_crawl(
             Some(info) => match info.state.phase {
                 Phase::Ended(_) if info.has_result && role.stay => "be restarted",
                 Phase::Ended(_) if info.has_result => {
-                    (shared.notice)(&format!("the crawl '{name}' is over; 'crawler submit' restarts it"));
+                    let message = format!("the crawl '{name}' is over; 'crawler submit' restarts it");
+                    log::informed(&*shared.notice, &message);
                     return Ok(None);
                 }
                 _ => {
@@ -197,7 +199,8 @@ async fn wait_for_crawl(
             },
         };
         if !std::mem::replace(&mut is_announced, true) {
-            (shared.notice)(&format!("waiting for the crawl '{name}' to {awaited}"));
+            let message = format!("waiting for the crawl '{name}' to {awaited}");
+            log::informed(&*shared.notice, &message);
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }

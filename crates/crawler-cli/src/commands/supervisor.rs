@@ -23,7 +23,7 @@ use crate::commands::crawl::display::Display;
 use crate::commands::crawl::stdout_reader::StdoutReader;
 use crate::commands::without_options;
 use crate::printable::print_error;
-use crate::{EXIT_PROXY, EXIT_USAGE, signals};
+use crate::{EXIT_PROXY, EXIT_USAGE, log, signals};
 
 /// The pause before a role is restarted. It doubles with each restart until the role runs for [`STABLE_AFTER`].
 const MIN_PAUSE: Duration = Duration::from_millis(100);
@@ -40,6 +40,9 @@ const MAX_PROXY_RESTARTS: u32 = 2;
 
 /// A worker that has run for this long has used the proxy: one that never could exits earlier.
 const PROXY_WORKED_AFTER: Duration = Duration::from_secs(60);
+
+/// A process that has run for this long has opened its log. Before, SIGHUP would end it.
+const LOG_OPENED_AFTER: Duration = Duration::from_secs(1);
 
 /// How long children may take to exit when the crawl is over. Then they get SIGTERM, and the same time again.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -74,6 +77,8 @@ struct SupervisedRole {
     failures: u32,
     /// How often in a row it could not use the proxy.
     proxy_failures: u32,
+    /// How often SIGHUP had been received when it was started, or passed on.
+    hangups: u64,
 }
 
 impl Supervisor {
@@ -107,6 +112,7 @@ impl Supervisor {
     /// and does not take the exit for a failure.
     pub(super) fn reap(&mut self) {
         self.roles.values_mut().for_each(SupervisedRole::reap);
+        self.roles.values_mut().for_each(SupervisedRole::pass_on_hangup);
     }
 
     /// Restarts the roles whose children have exited, and starts those that have none, except roles that a process of
@@ -132,9 +138,11 @@ impl Supervisor {
         };
         let due: Vec<Role> = self.roles.iter().filter_map(is_due).collect();
         for role in due {
+            let hangups = log::hangups();
             let child = self.start(role)?;
             if let Some(supervised) = self.roles.get_mut(&role) {
                 (supervised.child, supervised.started) = (Some(child), Instant::now());
+                supervised.hangups = hangups;
             }
         }
         Ok(())
@@ -155,6 +163,7 @@ impl Supervisor {
             Verbosity::Verbose if role == Role::Frontier => &mut command,
             Verbosity::Verbose => command.arg("--verbose"),
         };
+        command.args(log::child_arguments());
         if let Some(file) = &self.ca_file {
             command.arg("--ca-file").arg(file);
         }
@@ -186,6 +195,10 @@ impl Supervisor {
         if let Some(stderr) = child.stderr.take() {
             let (display, is_quiet) = (Arc::clone(&self.display), self.verbosity == Verbosity::Quiet);
             forward_lines(stderr, move |line| {
+                if log::is_on_stderr() {
+                    let _ = io::stderr().write_all(line);
+                    return;
+                }
                 let line = String::from_utf8_lossy(line);
                 let line = line.trim_end().trim_start_matches("crawler: ");
                 // Ctrl-C reaches all processes of the terminal. The controller prints this for all of them, and the warning.
@@ -195,7 +208,7 @@ impl Supervisor {
                 // With --quiet a role prints errors only.
                 match is_quiet {
                     true => print_error(&format!("{role}: {line}")),
-                    false => display.print(&format!("crawler: {role}: {line}")),
+                    false => display.print_logged(&format!("crawler: {role}: {line}")),
                 }
             });
         }
@@ -204,11 +217,7 @@ impl Supervisor {
 
     /// Sends SIGTERM to the children.
     pub(super) fn terminate(&self) {
-        let pids = self.roles.values().filter_map(|supervised| supervised.child.as_ref()).map(Child::id);
-        for pid in pids.filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
-            // The child may have exited.
-            let _ = kill_process(pid, Signal::TERM);
-        }
+        self.roles.values().for_each(|supervised| supervised.send(Signal::TERM));
     }
 
     /// Waits for the children to exit now that the crawl is over, and terminates those that take too long.
@@ -240,6 +249,23 @@ impl SupervisedRole {
             pause: MIN_PAUSE,
             failures: 0,
             proxy_failures: 0,
+            hangups: 0,
+        }
+    }
+
+    fn send(&self, signal: Signal) {
+        if let Some(pid) = self.child.as_ref().and_then(|child| Pid::from_raw(child.id().cast_signed())) {
+            // The child may have exited.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Lets the child open its log again, which is that of this process.
+    fn pass_on_hangup(&mut self) {
+        let hangups = log::hangups();
+        if self.hangups != hangups && self.started.elapsed() > LOG_OPENED_AFTER {
+            self.hangups = hangups;
+            self.send(Signal::HUP);
         }
     }
 

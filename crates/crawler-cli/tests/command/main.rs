@@ -31,6 +31,7 @@ mod https;
 mod inspect;
 mod install;
 mod live_state;
+mod log;
 mod login;
 mod mirror;
 mod nofollow;

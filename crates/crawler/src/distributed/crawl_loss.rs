@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{Notice, SharedCrawl};
 use crate::backend::redis::Phase;
+use crate::log;
 use crate::time_text::time_text;
 
 /// Decides when a missing crawl is lost. After a failover, the server that replies may not have the crawl
@@ -45,10 +46,11 @@ impl CrawlLossDetector {
             Phase::Unknown => {
                 if self.missing_since.is_none() && !self.had_ended {
                     let CrawlLossDetector { crawl, address, timeout, .. } = &self;
-                    (self.notice)(&format!(
+                    let message = format!(
                         "Redis at {address} no longer has the crawl '{crawl}'; checking again for {}",
                         time_text(*timeout)
-                    ));
+                    );
+                    log::warned(&*self.notice, &message);
                 }
                 // The crawl may have been there between two checks that are far apart.
                 let is_recent = |last: Instant| now.duration_since(last) <= self.timeout / 3;
@@ -61,7 +63,7 @@ impl CrawlLossDetector {
             Phase::Seeding | Phase::Running | Phase::Ended(_) => {
                 self.had_ended = matches!(phase, Phase::Ended(_));
                 if self.missing_since.take().is_some() {
-                    (self.notice)(&format!("the crawl '{}' is back", self.crawl));
+                    log::informed(&*self.notice, &format!("the crawl '{}' is back", self.crawl));
                 }
                 false
             }

@@ -14,6 +14,7 @@ use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
 use crate::distributed::process_identity::is_surely_dead;
 use crate::error::{Error, StorageErrorKind};
 use crate::frontier;
+use crate::log;
 use crate::pipeline::{CrawlEnd, Crawler, block_on};
 use crate::prioritizer::ServiceStats;
 
@@ -110,7 +111,7 @@ impl FrontierRole<'_> {
     async fn wait_for_crawl(&mut self) -> Result<Option<RoleExit>, BackendError> {
         loop {
             if self.loss.is_final(&self.state.phase) {
-                (self.shared.notice)(&self.loss.message(&self.state.phase));
+                log::warned(&*self.shared.notice, &self.loss.message(&self.state.phase));
                 return Ok(Some(RoleExit::Gone));
             }
             tokio::select! {
@@ -287,7 +288,8 @@ impl FrontierRole<'_> {
         for worker in orphaned.into_iter().filter(|worker| self.failures.is_dead(worker)) {
             let Role::Worker(id) = worker.role else { continue };
             process.remove_worker(id)?;
-            (self.shared.notice)(&format!("{} has URLs but no process; reassigning its URLs", worker.role));
+            let message = format!("{} has URLs but no process; reassigning its URLs", worker.role);
+            log::warned(&*self.shared.notice, &message);
         }
         members.retain(|member| !member.token.starts_with(NO_MEMBER));
         let has_ended = matches!(self.state.phase, Phase::Ended(_));
@@ -306,9 +308,10 @@ impl FrontierRole<'_> {
             process.flush().await?;
             control.leave(member.role, &member.token).await?;
             let (role, location, seconds) = (member.role, &member.location, member.since_heartbeat.as_secs());
-            (self.shared.notice)(&format!(
+            let message = format!(
                 "{role} ({location}) is declared dead: no heartbeat for {seconds} s; reassigning its URLs"
-            ));
+            );
+            log::warned(&*self.shared.notice, &message);
         }
         Ok(alive)
     }
@@ -344,6 +347,7 @@ impl FrontierRole<'_> {
             snapshot: process.backend().snapshot().await?,
             members,
         };
+        log::crawl_ended(&end_of(end), &report.snapshot, self.state.elapsed);
         let report = serde_json::to_string(&report)
             .map_err(|error| BackendError::redis(StorageErrorKind::Internal, error.to_string()))?;
         control.store_result(run, &report).await?;

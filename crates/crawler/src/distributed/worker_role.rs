@@ -15,6 +15,7 @@ use crate::error::{Error, StorageErrorKind};
 use crate::fetch::fetcher::Fetcher;
 use crate::fetch::network::NetworkMonitor;
 use crate::fetch::throttle::HostThrottle;
+use crate::log;
 use crate::modules::page_pipeline::{ModuleFailures, PagePipeline};
 use crate::pipeline::local_run::{run_worker, worker_context};
 use crate::pipeline::{CrawlEnd, Crawler, block_on};
@@ -77,7 +78,7 @@ impl Crawler {
             let error = match self.open_part_files(id, &control.identity()) {
                 Ok(pipeline) => {
                     if wanted.is_none() {
-                        (shared.notice)(&format!("running as worker {}", id.0));
+                        log::informed(&*shared.notice, &format!("running as worker {}", id.0));
                     }
                     return Ok(Ok((membership, pipeline)));
                 }
@@ -93,7 +94,8 @@ impl Crawler {
                 return Err(error);
             }
             if !std::mem::replace(&mut is_announced, true) {
-                (shared.notice)(&format!("waiting for the part files of worker {}: {error}", id.0));
+                let message = format!("waiting for the part files of worker {}: {error}", id.0);
+                log::warned(&*shared.notice, &message);
             }
             tokio::select! {
                 () = self.stop.stop_requested() => return Ok(Err(RoleExit::Stopped)),
@@ -212,7 +214,7 @@ impl Crawler {
             let sent = HeartbeatTime::now();
             let (is_member, state) = membership.heartbeat().await?;
             if loss.is_final(&state.phase) {
-                (shared.notice)(&loss.message(&state.phase));
+                log::warned(&*shared.notice, &loss.message(&state.phase));
                 return Ok(RoleExit::Gone);
             }
             if is_absent(&state.phase) {
@@ -241,7 +243,7 @@ impl Crawler {
                 // The output or module would fail again, so the crawl ends. Nothing is lost: it can be resumed.
                 membership.control.set_ended(state.run, end_name(end)).await?;
             }
-            pipeline.notices().for_each(|notice| (shared.notice)(&notice));
+            pipeline.notices().for_each(|notice| log::warned(&*shared.notice, &notice));
             tokio::select! {
                 biased;
                 () = self.stop.stop_requested() => return Ok(RoleExit::Stopped),

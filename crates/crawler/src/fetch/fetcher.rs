@@ -13,6 +13,7 @@ use super::robots::waits::RobotsWaits;
 use super::throttle::HostThrottle;
 use crate::config::FetchConfig;
 use crate::error::Error;
+use crate::log;
 use crate::media::AcceptedTypes;
 use crate::outcome::Outcome;
 use crate::stats::RequestCounter;
@@ -157,6 +158,7 @@ impl Fetcher {
         if !(stale || self.client.pause(RETRY_PAUSE).await) {
             return Err(budget.stopped_before_retry(failure));
         }
+        log::retrying(url, &failure);
         match self.try_download(url, budget).await {
             // The crawl stopped before the retry.
             Err(Outcome::NotReached) => Err(budget.stopped_before_retry(failure)),

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::http::Downloader;
+use crate::log;
 use crate::origin::Origin;
 use crate::outcome::{CONNECTING, Outcome};
 
@@ -147,6 +148,9 @@ impl NetworkMonitor {
         let started = Instant::now();
         let (mut pause, mut blame) = (FIRST_PAUSE, Blame::Host);
         while !self.is_up(downloader).await {
+            if blame == Blame::Host {
+                log::network_down();
+            }
             blame = Blame::Network;
             self.status.send_replace(Status::Down { since: started });
             let left = self.max_wait.saturating_sub(started.elapsed());
@@ -156,6 +160,9 @@ impl NetworkMonitor {
             }
             sleep(pause.min(left)).await;
             pause = (pause * 2).min(MAX_PAUSE);
+        }
+        if blame == Blame::Network {
+            log::network_up(started.elapsed(), self.hosts().gave_up);
         }
         self.hosts().failing.clear();
         blame

@@ -14,6 +14,7 @@ use super::request_slots::RequestSlots;
 use super::throttle::{CoolingDown, HostThrottle};
 use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
+use crate::log;
 use crate::media::AcceptedTypes;
 use crate::origin::{Origin, throttle_key};
 use crate::outcome::Outcome;
@@ -317,6 +318,7 @@ impl PoliteClient {
         let start = async |address| {
             let start = permit.start(address).await.map_err(|CoolingDown| Outcome::RequestNotProcessed)?;
             let _ = times.started.set(start);
+            log::request_sent(url);
             budget.request_started();
             Ok(())
         };
@@ -333,6 +335,7 @@ impl PoliteClient {
             }
         };
         let elapsed = times.started.get().unwrap_or(&acquired).elapsed();
+        log::request_ended(url, &result, byte_counter.received(), elapsed);
         permit.record_response_time(elapsed.saturating_sub(byte_counter.waited()));
         budget.record_bytes(byte_counter.uncounted());
         budget.request_done(byte_counter.read());

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use crate::log;
 use crate::time_text::time_text;
 
 /// The pause after the first failure. It doubles with each further one.
@@ -96,11 +97,11 @@ impl ProxyHealth {
                 (ProxyStatus::Failing(outage), reported_before)
                     if reported_before.as_ref().is_none_or(|before| before.proxy != outage.proxy) =>
                 {
-                    notice(&outage.to_string());
+                    log::warned(&notice, &outage.to_string());
                     reported = Some(outage);
                 }
                 (ProxyStatus::Working, Some(before)) => {
-                    notice(&format!("the proxy {} works again", before.proxy));
+                    log::informed(&notice, &format!("the proxy {} works again", before.proxy));
                     reported = None;
                 }
                 _ => {}

@@ -21,6 +21,7 @@ use crate::backend::HostDelay;
 use crate::config::{FetchConfig, MAX_CRAWL_DELAY};
 use crate::domain::Domain;
 use crate::html;
+use crate::log;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 use crate::stats::BodyBytes;
@@ -163,6 +164,7 @@ impl Robots {
             let Failure { outcome, retry } = match tried {
                 Err(failure) => failure,
                 Ok(rules) => {
+                    log::robots_fetched(origin, rules.bytes());
                     self.cache().set_bytes(origin, entry, rules.bytes());
                     return Ok(Ok(rules));
                 }
@@ -180,6 +182,7 @@ impl Robots {
             if retry == Retry::Nowhere || tries >= max_tries {
                 return Ok(Err(self.give_up(origin, entry, outcome)));
             }
+            log::robots_failed(origin, &outcome, tries);
             drop(waiting.take());
             waiting = Some(self.waits.add(origin, &outcome));
             // The server has not failed if another process has to continue.
@@ -196,6 +199,7 @@ impl Robots {
 
     /// Stops waiting for a robots.txt. Returns the outcome of all URLs of the origin.
     fn give_up(&self, origin: &Origin, entry: &Arc<CacheEntry>, outcome: Outcome) -> Outcome {
+        log::robots_unavailable(origin, &outcome);
         self.cache().set_bytes(origin, entry, outcome.to_string().len());
         outcome
     }

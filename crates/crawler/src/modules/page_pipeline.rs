@@ -13,6 +13,7 @@ use crate::backend::{Completion, Lease};
 use crate::config::MAX_REDIRECTS;
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::html::parts::PageParts;
+use crate::log;
 use crate::modules::output::files::{OutputFiles, Start, SyncHandles};
 use crate::modules::output::parts::Parts;
 use crate::modules::output::{OutputPosition, Writes};
@@ -332,6 +333,7 @@ impl PagePipeline {
                 seeds.insert(lease.url.to_string(), outcome.clone());
             }
         }
+        log::url_completed(&lease.url, lease.depth, outcome);
         (self.on_outcome)(shown_url(&lease.url), outcome);
     }
 
@@ -363,6 +365,10 @@ impl PagePipeline {
     }
 
     fn count_failure(&self, name: &str, cause: String) {
+        match name {
+            "output" => log::output_failed(&cause),
+            name => log::module_failed(name, &cause),
+        }
         let mut counts = lock(&self.counts);
         *counts.failures.entry(name.to_owned()).or_default() += 1;
         counts.last_failure = Some(format!("{name}: {cause}"));
@@ -443,7 +449,7 @@ impl PagePipeline {
         }
         for spec in self.outputs.iter().filter(|spec| spec.output.finisher().is_some()) {
             if spec.has_many_records() {
-                notice(&format!("making '{}' from its records", spec.target));
+                log::informed(notice, &format!("making '{}' from its records", spec.target));
             }
             let finished = catch_panic(|| spec.finish()).unwrap_or_else(|panic| {
                 let cause = format!("cannot make output '{}': it {panic}", spec.target);

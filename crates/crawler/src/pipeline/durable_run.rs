@@ -11,6 +11,7 @@ use crate::backend::durable::{
 };
 use crate::crawl_view::CrawlMonitor;
 use crate::error::Error;
+use crate::log;
 use crate::scope::PendingRule;
 use crate::statistics::Statistics;
 use crate::task_kind::TaskKind;
@@ -72,7 +73,7 @@ impl Crawler {
             }
             Err(error) => {
                 let notice = "cannot answer other processes that read the state while the crawl runs";
-                (self.on_notice)(&format!("{notice}: {error}"));
+                log::warned(&*self.on_notice, &format!("{notice}: {error}"));
                 None
             }
         }

@@ -15,6 +15,7 @@ use crate::fetch::fetcher::Fetcher;
 use crate::fetch::network::NetworkMonitor;
 use crate::fetch::throttle::HostThrottle;
 use crate::frontier;
+use crate::log;
 use crate::modules::page_pipeline::{PagePipeline, after_redirects};
 use crate::stop::StopHandle;
 use crate::task::Depth;
@@ -52,6 +53,8 @@ impl<R: Backend> LocalRun<'_, R> {
             _ if seeded.outstanding() > 0 => ResumeStatus::Resumed,
             _ => ResumeStatus::AlreadyFinished,
         };
+        let mode = if self.state.is_some() { "state" } else { "memory" };
+        log::crawl_started(mode, crawler.seeds.len(), seeded.outstanding());
         let exhausted = block_on(self.backend.exhausted_budget())??;
         let end = match (resumed, exhausted) {
             (ResumeStatus::AlreadyFinished, _) => Ok(CrawlEnd::Finished),
@@ -193,7 +196,10 @@ impl<R: Backend> LocalRun<'_, R> {
         };
         match backend.exhausted_budget().await? {
             _ if is_finished => Ok(CrawlEnd::Finished),
-            Some(budget) => Ok(CrawlEnd::LimitReached(budget)),
+            Some(budget) => {
+                log::budget_used_up(&budget);
+                Ok(CrawlEnd::LimitReached(budget))
+            }
             None => Ok(CrawlEnd::Stopped),
         }
     }
@@ -210,7 +216,7 @@ impl<R: Backend> LocalRun<'_, R> {
                 self.monitor.set_phase(CrawlPhase::Stopping);
             }
             self.report_status(crawler, &snapshot);
-            self.pages.notices().for_each(|notice| (crawler.on_notice)(&notice));
+            self.pages.notices().for_each(|notice| log::warned(&*crawler.on_notice, &notice));
             if interval.is_multiple_of(SYNC_INTERVALS) {
                 self.write_outputs().await?;
             }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crawler::internal::backend::Snapshot;
 use crawler::internal::fetch::proxy_health::ProxyHealth;
 use crawler::internal::fetch::robots::waits::RobotsWaits;
+use crawler::internal::log::NOTICE;
 use crawler::internal::pipeline::CrawlReport;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
@@ -16,6 +17,7 @@ use super::json::ProgressJson;
 use super::{plan, resume_hints};
 use crate::args::{CrawlOptions, ProgressForm, Verbosity};
 use crate::format::{counted, elapsed, number};
+use crate::log;
 use crate::printable::printable;
 use crate::progress::{PLAIN_INTERVAL, to_line_start};
 use crate::summary::{Counts, page_rank_line};
@@ -63,7 +65,7 @@ impl Display {
         let form = match options.progress {
             ProgressForm::Json => Form::Json,
             ProgressForm::Plain => Form::Plain,
-            ProgressForm::Auto if verbosity != Verbosity::Normal => Form::Nothing,
+            ProgressForm::Auto if verbosity != Verbosity::Normal || log::is_on_stderr() => Form::Nothing,
             ProgressForm::Auto if io::stderr().is_terminal() => {
                 live_lines(if options.pagerank_url.is_some() { LINES } else { LINES - 1 })
             }
@@ -93,7 +95,7 @@ impl Display {
     /// Prints, now and then, that sites wait for a robots.txt, if nothing else shows it.
     pub async fn print_robots_waits(&self) -> Infallible {
         match self.form {
-            Form::Nothing => self.robots_waits.report(|message| self.print(message)).await,
+            Form::Nothing => self.robots_waits.report(|message| self.print_logged(message)).await,
             _ => std::future::pending().await,
         }
     }
@@ -159,9 +161,16 @@ impl Display {
         }
     }
 
-    /// Prints a message about the crawl as a whole.
+    /// Prints and logs a message about the crawl as a whole.
     pub fn print(&self, message: &str) {
+        tracing::info!(target: NOTICE, "{}", message.trim_start_matches("crawler: "));
+        self.print_logged(message);
+    }
+
+    /// Prints a message that the library has logged.
+    pub fn print_logged(&self, message: &str) {
         match &self.form {
+            _ if log::is_on_stderr() => {}
             // Standard error has JSON objects only.
             Form::Json => {}
             Form::Live(all, _) => {

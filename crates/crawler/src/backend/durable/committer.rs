@@ -12,6 +12,7 @@ use crate::backend::local::SharedState;
 use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::Storage;
 use crate::error::StorageErrorKind;
+use crate::log;
 
 /// Minimum time between the starts of two commits, so that several pages share one.
 const MIN_COMMIT_INTERVAL: Duration = Duration::from_millis(10);
@@ -38,7 +39,9 @@ pub(crate) fn run(shared: &Arc<SharedState<DiskStorage>>, tables: &Tables) -> Re
         let Some(batch) = next_batch(shared, last_commit) else {
             return shared.state().storage.committed.borrow().clone().map(|_| ());
         };
+        let writing = Instant::now();
         let written = tables.write(&batch).and_then(|()| tables.view());
+        log::committed(writing);
         last_commit = Instant::now();
         let mut state = shared.state();
         let storage = &mut state.storage;
@@ -50,6 +53,7 @@ pub(crate) fn run(shared: &Arc<SharedState<DiskStorage>>, tables: &Tables) -> Re
                 drop(storage.committed.send_replace(Ok(batch.number)));
             }
             Err(error) => {
+                log::commit_failed(&error);
                 drop(storage.committed.send_replace(Err(error.clone())));
                 return Err(error);
             }

@@ -26,6 +26,7 @@ use super::storage::{Clock, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskR
 use super::waiting_urls::{NextUrl, WaitingUrls};
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
+use crate::log;
 use crate::modules::OutputWrite;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
@@ -473,9 +474,9 @@ impl<S: Storage> LocalState<S> {
             self.unreachable_hosts.remove(throttle_key(url));
         } else if outcome.is_host_failure() {
             let cause = outcome.to_string();
-            if health.failed(&cause, &self.config.hosts)
-                && self.unreachable_hosts.len() < MAX_UNREACHABLE_NAMED
-            {
+            let is_given_up = health.failed(&cause, &self.config.hosts);
+            log::host_failed(url, &cause, is_given_up);
+            if is_given_up && self.unreachable_hosts.len() < MAX_UNREACHABLE_NAMED {
                 self.unreachable_hosts.insert(throttle_key(url).to_owned(), cause);
             }
         }

@@ -17,6 +17,7 @@ use super::scripts;
 use super::storage::RedisStorage;
 use crate::backend::local::LocalBackend;
 use crate::error::StorageErrorKind;
+use crate::log;
 
 /// Minimum time between the starts of two batches, so that several pages share one.
 const MIN_INTERVAL: Duration = Duration::from_millis(4);
@@ -97,7 +98,9 @@ impl Committer {
         }
         let call = Call::script(&scripts::COMMIT, &self.keys.base);
         let call = call.arg(self.epoch).arg(batch.number).arg(batch.number - 1).arg(commands.words);
+        let writing = std::time::Instant::now();
         let written: String = self.connection.confirmed(call, self.confirmation).await?;
+        log::committed(writing);
         let (end, message) = match written.as_str() {
             "written" => {
                 self.backend.inspect(|state| drop(state.storage.committed.send_replace(Ok(batch.number))));

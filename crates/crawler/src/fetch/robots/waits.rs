@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use crate::log;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 
@@ -51,7 +52,7 @@ impl RobotsWaits {
         loop {
             sleep(POLL_INTERVAL).await;
             if let Some(wait) = self.current() {
-                notice(&wait.to_string());
+                log::warned(&notice, &wait.to_string());
                 sleep(REPORT_INTERVAL).await;
             }
         }

@@ -16,6 +16,7 @@ use super::domain_entry::DomainEntry;
 use super::workers::WorkerEntry;
 use super::{Timer, WaitingUrls};
 use crate::domain::Domain;
+use crate::log;
 
 /// How long the leases of a domain that moves may take to end. No URL of the domain is leased meanwhile.
 const MAX_MOVE_TIME: Duration = Duration::from_secs(5);
@@ -57,6 +58,7 @@ impl<Q: Default> WaitingUrls<Q> {
         }
         // The list of domains without an owner is every worker's list.
         let Some(from) = from else { return };
+        log::domain_moved(domain, from, to);
         let listed = std::mem::take(&mut entry.listed);
         if let Some(worker) = self.workers.get_mut(from) {
             for queue in listed {

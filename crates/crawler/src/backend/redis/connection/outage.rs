@@ -7,6 +7,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
+use crate::log;
+
 /// Receives messages for the operator.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -85,7 +87,7 @@ impl Outage {
                 let (address, cause, seconds) = (&self.address, &state.cause, start.elapsed().as_secs());
                 format!("waiting for Redis at {address} for {seconds} s now: {cause}")
             };
-            (self.notice)(&message);
+            log::warned(&*self.notice, &message);
             sleep(REMINDER).await;
         }
     }
@@ -99,11 +101,12 @@ impl Outage {
         }
         state.unconfirmed = Some(Instant::now());
         drop(state);
-        (self.notice)(&format!(
+        let message = format!(
             "{confirmed} of {wanted} replicas of Redis at {} confirmed in time; should it fail over now, what is newest \
              may be lost",
             self.address
-        ));
+        );
+        log::warned(&*self.notice, &message);
     }
 
     /// How long to wait for replicas. Without any, as after a failover, not every command shall wait for so long.
@@ -144,7 +147,8 @@ impl Drop for Waiting {
             && self.is_answered
         {
             drop(state);
-            notice(&format!("Redis at {address} answers again after {} s", start.elapsed().as_secs()));
+            let seconds = start.elapsed().as_secs();
+            log::informed(&**notice, &format!("Redis at {address} answers again after {seconds} s"));
         }
     }
 }

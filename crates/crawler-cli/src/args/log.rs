@@ -1,0 +1,137 @@
+//! The options of the log, which all commands that crawl have.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::classic::check_no_page;
+use super::crawl::absolute;
+use super::{ClassicJob, Command, CrawlOptions, ProgressForm, output_path};
+use crate::commands::crawl::summary_file::is_stdout;
+use crate::log::{Filter, LogFormat};
+
+/// The heading of these options in the help.
+const HEADING: &str = "Log";
+
+/// The commands that have a log, in addition to the classic form.
+const COMMANDS: [&str; 9] =
+    ["crawl", "check", "resume", "frontier", "worker", "submit", "collect", "dashboard", "report"];
+
+// Where the log is written, and what is in it. Not a documentation comment: clap would describe the commands with it.
+#[derive(clap::Args, Debug, Clone, Default)]
+pub struct LogArgs {
+    /// Append a line for each event to this file; '-' is standard error
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    pub log: Option<PathBuf>,
+    /// Form of the lines
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, help_heading = HEADING)]
+    log_format: LogFormat,
+    /// Events to log: those of a level (error, warn, info, debug, trace) and above; for single targets: info,request=debug
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = Filter::parse, help_heading = HEADING)]
+    log_level: Filter,
+}
+
+impl LogArgs {
+    /// Adds the options to a command that has a log.
+    pub fn add_to(command: clap::Command) -> clap::Command {
+        match COMMANDS.contains(&command.get_name()) {
+            true => <LogArgs as clap::Args>::augment_args(command),
+            false => command,
+        }
+    }
+
+    /// Whether an option is one of these. They belong to a process, not to a crawl.
+    pub fn has(option: &str) -> bool {
+        ["log", "log-format", "log-level"].contains(&option)
+    }
+
+    /// Checks that options were not given in vain.
+    pub fn check(&self, typed: &[OsString]) -> Result<(), String> {
+        let is_typed = |option: &str| {
+            let starts = |argument: &OsString| argument.as_encoded_bytes().starts_with(option.as_bytes());
+            typed.iter().take_while(|argument| *argument != "--").any(starts)
+        };
+        match ["--log-format", "--log-level"].iter().find(|option| is_typed(option)) {
+            Some(option) if self.log.is_none() => Err(format!("{option} needs --log <FILE>")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The form of the lines.
+    pub fn format(&self) -> LogFormat {
+        self.log_format
+    }
+
+    /// Which events are logged.
+    pub fn filter(&self) -> &Filter {
+        &self.log_level
+    }
+
+    /// The file; `None` if there is no log, or it goes to standard error.
+    pub fn file(&self) -> Option<&Path> {
+        self.log.as_deref().filter(|path| !is_stderr(path))
+    }
+
+    /// Whether the log goes to standard error.
+    pub fn is_on_stderr(&self) -> bool {
+        self.log.as_deref().is_some_and(is_stderr)
+    }
+
+    /// The arguments with which another process logs to the same place.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let Some(log) = &self.log else { return Vec::new() };
+        let mut arguments: Vec<OsString> = vec!["--log".into(), log.into()];
+        arguments.extend(["--log-format", self.log_format.name()].map(OsString::from));
+        arguments.extend(["--log-level", self.log_level.text()].map(OsString::from));
+        arguments
+    }
+}
+
+impl Command {
+    /// Checks that nothing else is written to the log.
+    pub(super) fn check_log(&self, log: &LogArgs) -> Result<(), String> {
+        match self {
+            Command::ClassicCrawl(job) => check_classic(job, log),
+            Command::Crawl(job) => check_crawl(&job.options, log),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_classic(job: &ClassicJob, log: &LogArgs) -> Result<(), String> {
+    let Some(file) = log.file() else { return Ok(()) };
+    check_stdout(file, job.is_stdout_taken)?;
+    check_no_page("--log", file, &job.directory)?;
+    check_distinct("--summary", job.summary.as_deref(), file)?;
+    check_distinct("--urls", job.urls.as_deref(), file)
+}
+
+fn check_crawl(options: &CrawlOptions, log: &LogArgs) -> Result<(), String> {
+    if log.is_on_stderr() && options.progress == ProgressForm::Json {
+        return Err("--log and --progress json both write to standard error; give the log a file".into());
+    }
+    let Some(file) = log.file() else { return Ok(()) };
+    check_stdout(file, options.stdout_is_taken())?;
+    check_distinct("--summary", options.summary.as_deref(), file)?;
+    options.module.iter().try_for_each(|module| {
+        check_distinct(&format!("--module {module}"), output_path(module).as_deref(), file)
+    })
+}
+
+fn check_stdout(file: &Path, is_taken: bool) -> Result<(), String> {
+    match is_taken && is_stdout(file) {
+        true => Err("--log and the results both write to standard output; give the log a file".into()),
+        false => Ok(()),
+    }
+}
+
+fn check_distinct(option: &str, other: Option<&Path>, file: &Path) -> Result<(), String> {
+    let Some(other) = other else { return Ok(()) };
+    match absolute(option, other)? == absolute("--log", file)? {
+        true => Err(format!("--log and {option} write the same file; give different files")),
+        false => Ok(()),
+    }
+}
+
+fn is_stderr(path: &Path) -> bool {
+    ["-", "/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"].iter().any(|stderr| path == Path::new(stderr))
+}
