@@ -1,6 +1,7 @@
 //! The classic mode: saves all pages of one site within a number of hops, level by level, as numbered files.
 
 mod levels;
+mod status;
 mod task_budget;
 mod url_rows;
 
@@ -10,12 +11,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 use url::Url;
 
 use self::levels::{Levels, LinkStatus};
+use self::status::{ClassicStatus, STATUS_INTERVAL, StatusCallback, page_facts};
 use self::task_budget::{TaskBudget, TaskRequests};
 use self::url_rows::UrlRows;
 use crate::config::{FetchConfig, fetch_setters};
+use crate::crawl_view::{CrawlPhase, CrawlView};
 use crate::error::{Error, StorageError};
 use crate::event::{Event, Observer, OutcomeObserver};
 use crate::fetch::fetcher::{FetchResult, Fetcher};
@@ -34,8 +38,11 @@ use crate::modules::page_pipeline::OutcomeCallback;
 use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
+use crate::pipeline::CrawlEnd;
 use crate::pipeline::local_run::{block_on, check_outside_runtime};
 use crate::scope::{RejectReason, Scope};
+use crate::statistics::Statistics;
+use crate::statistics::counts::Stage;
 use crate::stats::{RequestCounter, Stats};
 use crate::stop::StopHandle;
 use crate::strip_query::StripQuery;
@@ -77,6 +84,7 @@ pub struct ClassicCrawl {
     robots_waits: RobotsWaits,
     proxy_health: ProxyHealth,
     on_outcome: OutcomeCallback,
+    on_status: Option<StatusCallback>,
     stop: StopHandle,
 }
 
@@ -90,6 +98,9 @@ pub struct ClassicReport {
     pub seed: Outcome,
     /// Whether the crawl was stopped before its end.
     pub stopped: bool,
+    /// What the requests and URLs were like.
+    #[doc(hidden)]
+    pub statistics: Arc<Statistics>,
     /// Why rows of URLs are missing, if some are.
     #[doc(hidden)]
     pub urls_failure: Option<String>,
@@ -124,6 +135,7 @@ impl ClassicCrawl {
             robots_waits: RobotsWaits::default(),
             proxy_health: ProxyHealth::default(),
             on_outcome: Arc::new(|_, _| {}),
+            on_status: None,
             stop,
         })
     }
@@ -190,7 +202,8 @@ impl ClassicCrawl {
     async fn run_observed<O: Observer + ?Sized>(self, observer: &O) -> Result<ClassicReport, Error> {
         self.config.check()?;
         let (pages, urls) = self.open_outputs().map_err(Error::Output)?;
-        let throttle = Arc::new(HostThrottle::from_config(&self.config));
+        let (throttle, status) =
+            (Arc::new(HostThrottle::from_config(&self.config)), ClassicStatus::new(&self));
         let strip_query = self.config.strip_query.clone();
         let seed = strip_query.strip(self.seed.as_str()).into_owned();
         let seeds = [self.seed_with_credentials];
@@ -200,7 +213,8 @@ impl ClassicCrawl {
         let fetcher = Fetcher::new(self.config, &seeds, throttle, self.stop.clone())?;
         let proxy_health = self.proxy_health;
         let fetcher = fetcher.with_request_counter(requests.clone()).with_robots_waits(self.robots_waits);
-        let fetcher = fetcher.with_proxy_health(proxy_health.clone());
+        let fetcher =
+            fetcher.with_proxy_health(proxy_health.clone()).with_recorder(status.recorder().clone());
         let mut scope = self.scope;
         scope.strip_query(&strip_query);
         let mut crawl = RunningCrawl {
@@ -217,6 +231,7 @@ impl ClassicCrawl {
             accepted,
             save,
             urls,
+            status,
         };
         let (stop, started) = (self.stop, Instant::now());
         // The user chose the seed, so it is not checked for traps.
@@ -230,7 +245,11 @@ impl ClassicCrawl {
         crawl.stats.elapsed = started.elapsed();
         let (stopped, urls_failure) = (stop.is_stop_requested(), crawl.urls.and_then(UrlRows::finish));
         log::classic_crawl_ended(&crawl.stats, stopped);
-        Ok(ClassicReport { stats: crawl.stats, seed: crawl.seed, stopped, urls_failure })
+        let end = if stopped { CrawlEnd::Stopped } else { CrawlEnd::Finished };
+        crawl.status.set_phase(CrawlPhase::Ended(end.to_string()));
+        crawl.status.report(&crawl.stats);
+        let statistics = crawl.status.statistics();
+        Ok(ClassicReport { stats: crawl.stats, seed: crawl.seed, stopped, statistics, urls_failure })
     }
 
     /// Opens the directory for the pages and the file for the rows of URLs. If one cannot be used, the other is not changed.
@@ -268,6 +287,9 @@ pub trait ClassicInternals {
     /// Counts the requests in this counter when they are sent. The counts that observers get are as of the last outcome.
     fn request_counter(self, requests: RequestCounter) -> Self;
 
+    /// Calls a function with all that is known of the crawl: at its start, once per second, and at its end.
+    fn on_status(self, callback: impl Fn(&CrawlView) + Send + Sync + 'static) -> Self;
+
     /// Adds the site to these while its URLs wait for robots.txt.
     fn robots_waits(self, waits: RobotsWaits) -> Self;
 
@@ -294,6 +316,11 @@ impl ClassicInternals for ClassicCrawl {
 
     fn request_counter(mut self, requests: RequestCounter) -> ClassicCrawl {
         self.requests = requests;
+        self
+    }
+
+    fn on_status(mut self, callback: impl Fn(&CrawlView) + Send + Sync + 'static) -> ClassicCrawl {
+        self.on_status = Some(Arc::new(callback));
         self
     }
 
@@ -330,6 +357,7 @@ struct RunningCrawl<'a, O: ?Sized> {
     save: Scope,
     /// The rows of all URLs, if they are wanted.
     urls: Option<UrlRows>,
+    status: ClassicStatus,
 }
 
 impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
@@ -358,6 +386,8 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
     ) -> Result<(), Error> {
         let (policy, received) = (TaskBudget::policy(fetcher.config()), Arc::new(AtomicU64::new(0)));
         let (mut fetches, mut proxy_failure) = (JoinSet::new(), None);
+        let mut seconds = tokio::time::interval(STATUS_INTERVAL);
+        seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             while fetches.len() < fetcher.config().concurrency
                 && !stop.is_stop_requested()
@@ -371,6 +401,15 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
                 });
             }
             let joined = tokio::select! {
+                biased;
+                _ = seconds.tick() => {
+                    if stop.is_stop_requested() {
+                        self.status.set_phase(CrawlPhase::Stopping);
+                    }
+                    self.stats.requests = self.requests.total();
+                    self.status.report(&self.stats);
+                    continue;
+                }
                 joined = fetches.join_next() => joined,
                 cause = proxy_health.given_up(), if proxy_failure.is_none() => {
                     proxy_failure = Some(cause);
@@ -399,11 +438,19 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
 
     /// Processes the result of a fetch and records the outcome.
     fn complete(&mut self, task: &Task, result: Result<FetchResult, Outcome>, requests: TaskRequests) {
+        let mut facts = None;
         let outcome = match result {
-            Ok(FetchResult::Page(page)) => self.save(task, &page),
+            Ok(FetchResult::Page(page)) => {
+                let started = Instant::now();
+                let outcome = self.save(task, &page);
+                self.status.recorder().record_stage(Stage::Process, started.elapsed());
+                facts = Some(page_facts(&page));
+                outcome
+            }
             Ok(FetchResult::Redirect(location)) => self.redirect(task, &location),
             Err(outcome) => outcome,
         };
+        self.status.record(task, &outcome, &requests, facts.as_ref());
         self.record(task, outcome, requests);
     }
 

@@ -8,9 +8,9 @@ use hyper::HeaderMap;
 use url::Url;
 
 use crate::fetch::robots::directives::RobotsDirectives;
-use crate::html::BadLink;
 use crate::html::parts::LinkDetail;
 use crate::html::start_tag::RequisiteKind;
+use crate::html::{BadLink, head};
 use crate::media::Media;
 use crate::scope::RejectReason;
 use crate::url_list::UrlList;
@@ -131,6 +131,12 @@ impl Page {
         self.header("content-type")
     }
 
+    /// The language that the page declares, otherwise the one of its Content-Language header, if that is one.
+    pub(crate) fn language(&self) -> Option<String> {
+        let header = || self.header("content-language");
+        declared_language(self.media, self.content_type().as_deref(), header, &self.body)
+    }
+
     /// The first response header with this name.
     pub fn header(&self, name: &str) -> Option<Cow<'_, str>> {
         self.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
@@ -145,4 +151,19 @@ impl Page {
     pub fn text(&self) -> Cow<'_, str> {
         crate::html::text::visible_text(self.content_type().as_deref(), self.media, &self.body)
     }
+}
+
+/// The language that a page declares, otherwise the one of its Content-Language header, if that is one.
+pub(crate) fn declared_language<'h>(
+    media: Media,
+    content_type: Option<&str>,
+    header: impl FnOnce() -> Option<Cow<'h, str>>,
+    body: &[u8],
+) -> Option<String> {
+    let declared = match media {
+        Media::Html => head::language(content_type, body),
+        _ => None,
+    };
+    let language = declared.or_else(|| Some(header()?.trim().to_owned()))?;
+    (!language.is_empty() && !language.contains(',')).then_some(language)
 }

@@ -27,7 +27,7 @@ pub use self::report::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
 use crate::backend::local::{BackendConfig, HostLimits, LocalBackend, UNLIMITED_TTL};
 use crate::backend::{Snapshot, WorkerId};
 use crate::config::{FetchConfig, Oversize, fetch_setters};
-use crate::crawl_view::{CrawlMonitor, CrawlView, Limits};
+use crate::crawl_view::{CrawlMonitor, CrawlView};
 use crate::error::Error;
 use crate::fetch::proxy_health::ProxyHealth;
 use crate::fetch::robots::waits::RobotsWaits;
@@ -540,17 +540,6 @@ impl Crawler {
         let backend = Arc::new(LocalBackend::new(self.settings.clone()));
         let monitor = CrawlMonitor::new(Duration::ZERO, Statistics::default(), self.limits());
         LocalRun { backend, pages, monitor: Arc::new(monitor), retried: 0, state: None }.run(self)
-    }
-
-    /// The limits with which the crawl starts.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits {
-            max_pages: self.settings.max_pages,
-            max_bytes: self.settings.max_bytes,
-            max_time: self.max_time,
-            max_depth: self.max_depth,
-            delay: self.config.delay,
-        }
     }
 
     fn fresh_start(&self) -> Start<'static> {

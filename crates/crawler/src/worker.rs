@@ -7,13 +7,14 @@ mod lease_budget;
 pub mod liveness;
 pub mod parsed_page;
 mod probes;
+mod recording;
 mod requisites;
 mod sitemaps;
 mod transfers;
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -43,11 +44,13 @@ use crate::prioritizer::SourceLink;
 use crate::scope::{RejectReason, Scope};
 use crate::similarity::Threshold;
 use crate::sitemap;
+use crate::statistics::counts::Stage;
+use crate::statistics::recorder::PageFacts;
 use crate::stop::StopHandle;
 use crate::task::Depth;
 use crate::task_kind::{TaskKind, shown_url};
 use crate::url_list::UrlList;
-use crate::url_record::UrlRecord;
+use crate::url_record::{RequestRecord, UrlRecord};
 
 /// How long a worker waits for new leases before it polls again.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -284,7 +287,9 @@ impl<R: Backend> Worker<R> {
             }
             Ok((url, FetchResult::Page(download))) => {
                 body_bytes = self.reserve_body_bytes(download.body.len()).await;
+                let started = Instant::now();
                 let (outcome, new_page) = self.process_page(url, &lease, download, &mut completion).await?;
+                self.fetcher.recorder().record_stage(Stage::Process, started.elapsed());
                 page = new_page;
                 outcome
             }
@@ -425,7 +430,9 @@ impl<R: Backend> Worker<R> {
         let FetchedLease { host, completion, page, permits: _permits, .. } = fetched;
         let Some(mut completion) = completion else { return Ok(host) };
         let WorkerContext { pipeline, backend, stop, .. } = &*self.context;
+        let mut facts = None;
         if let Some(page) = page {
+            let started = Instant::now();
             // The URL stays outstanding, for when the module works.
             let Some(page) = self.run_modules(page).await else {
                 stop.stop();
@@ -436,6 +443,8 @@ impl<R: Backend> Worker<R> {
                 let record = UrlRecord::of(&completion, Outcome::Page, Some(&page));
                 pipeline.add_url(&record, &mut completion.writes);
             }
+            self.fetcher.recorder().record_stage(Stage::Modules, started.elapsed());
+            facts = Some(PageFacts::of(&page));
         }
         // As above, for a URL that is no page, too.
         if let Some(record) = self.record(&mut completion)
@@ -451,14 +460,20 @@ impl<R: Backend> Worker<R> {
         }
         let (writes, lease, outcome) =
             (completion.writes.clone(), completion.lease.clone(), completion.outcome.clone());
+        let request = RequestRecord { content_type: None, ..completion.request.clone() };
         let has_robots_sitemaps = !completion.sitemaps.urls.is_empty() && lease.kind() == TaskKind::Page;
         let results = backend.complete(vec![completion]).await?;
         let Some(CompleteResult::Applied { id, sequence, exhausted, .. }) = results.first() else {
+            if let Some(CompleteResult::Requeued) = results.first() {
+                self.fetcher.recorder().record_retry();
+            }
             return Ok(host);
         };
         // The outcome of a revisited URL was reported by the first visit.
         if !lease.is_revisit {
-            pipeline.report_outcome(&sitemap::outcome(&lease.url, outcome), &lease);
+            let outcome = sitemap::outcome(&lease.url, outcome);
+            self.record_completed(&lease, &host, &outcome, &request, facts.as_ref());
+            pipeline.report_outcome(&outcome, &lease);
         }
         if has_robots_sitemaps {
             self.robots_sitemaps_admitted(&lease);
@@ -474,25 +489,6 @@ impl<R: Backend> Worker<R> {
             stop.stop();
         }
         Ok(host)
-    }
-
-    /// Adds what a URL that is no page writes to the outputs. Returns its record if a module wants it.
-    fn record(&self, completion: &mut Completion) -> Option<UrlRecord<'static>> {
-        let Completion { lease, outcome, .. } = &*completion;
-        let pipeline = &self.context.pipeline;
-        if !pipeline.wants_urls() || lease.is_revisit || lease.is_retried(outcome) {
-            return None;
-        }
-        let is_page = *outcome == Outcome::Page;
-        let is_wanted = pipeline.modules_want_urls();
-        if is_page && !is_wanted {
-            return None;
-        }
-        let record = UrlRecord::of(completion, sitemap::outcome(&lease.url, outcome.clone()), None);
-        if !is_page {
-            pipeline.add_url(&record, &mut completion.writes);
-        }
-        is_wanted.then_some(record)
     }
 
     /// Sets the outlinks, the linked domains and the rejected links of a completion.

@@ -24,6 +24,7 @@ mod seen_cache;
 mod server;
 mod socket;
 mod state_reader;
+mod stored_view;
 mod task_id_queue;
 
 use std::fs::{self, File};

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::log;
 use crate::media::AcceptedTypes;
 use crate::outcome::Outcome;
+use crate::statistics::Recorder;
 use crate::stats::RequestCounter;
 use crate::stop::StopHandle;
 use crate::worker::liveness::LivenessGuard;
@@ -79,6 +80,19 @@ impl Fetcher {
     /// Counts the requests it sends in this counter.
     pub fn with_request_counter(self, requests: RequestCounter) -> Fetcher {
         Fetcher { client: self.client.with_request_counter(requests), ..self }
+    }
+
+    /// Records statistics of its requests here.
+    pub fn with_recorder(self, recorder: Recorder) -> Fetcher {
+        if !self.config.requests.obey_robots {
+            recorder.set_ignores_robots();
+        }
+        Fetcher { client: self.client.with_recorder(recorder), ..self }
+    }
+
+    /// Where statistics are recorded.
+    pub(crate) fn recorder(&self) -> &Recorder {
+        self.client.recorder()
     }
 
     /// Adds the sites whose URLs wait for a robots.txt to these.
@@ -164,6 +178,7 @@ impl Fetcher {
             Err(Outcome::NotReached) => Err(budget.stopped_before_retry(failure)),
             result => {
                 if !stale {
+                    self.recorder().record_retry();
                     budget.retried();
                 }
                 result

@@ -32,7 +32,7 @@ use url::Url;
 pub(crate) use self::address::ADDRESS_KINDS;
 pub use self::address::{AddressKinds, non_public_kind};
 pub use self::body::BodyPolicy;
-pub use self::byte_counter::{BodyGrant, ByteBudget, ByteCounter, GrantFuture};
+pub use self::byte_counter::{BodyGrant, ByteBudget, ByteCounter, GrantFuture, RequestProgress};
 pub use self::connect::PinKinds;
 use self::connect::{Connector, describe_io_error};
 use self::connections::{Connection, ConnectionPool};
@@ -45,6 +45,7 @@ use crate::media::{AcceptedTypes, Media};
 use crate::origin::Origin;
 use crate::outcome::{Outcome, THE_PROXIED_REQUEST, THE_REQUEST};
 use crate::proxy::ProxyServer;
+use crate::statistics::Recorder;
 use crate::stats::RequestCounter;
 
 /// One HTTP response.
@@ -111,6 +112,11 @@ impl Downloader {
     /// Counts the requests it sends in this counter.
     pub fn with_request_counter(self, requests: RequestCounter) -> Downloader {
         Downloader { requests, ..self }
+    }
+
+    /// Records how long connecting takes in this recorder.
+    pub fn with_recorder(self, recorder: Recorder) -> Downloader {
+        Downloader { connections: self.connections.with_recorder(recorder), ..self }
     }
 
     /// Sends a secret in the header `name` (in lower case) to the origin of `url` only. `None` if the secret contains
@@ -184,12 +190,14 @@ impl Downloader {
         }
         *request.method_mut() = body_policy.method();
         self.requests.record();
+        byte_counter.set_sent(true);
         let mut response = match connection.send(request).await {
             Ok(response) => response,
             Err(error) => {
                 if error.is_canceled() {
                     // The connection was closed before the request was written.
                     self.requests.retract();
+                    byte_counter.set_sent(false);
                 }
                 let failure = http_failure(&error, connection.reused);
                 match failure {
@@ -209,6 +217,7 @@ impl Downloader {
             } else if !proxy.has_accepted() {
                 // The server has not seen the request.
                 self.requests.retract();
+                byte_counter.set_sent(false);
                 return Err(tunnel::credentials_rejected(proxy));
             }
         }

@@ -7,11 +7,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 use url::Url;
 
-use super::http::{BodyGrant, BodyPolicy, ByteBudget, ByteCounter, Download, Downloader, PinKinds};
+use super::http::{
+    BodyGrant, BodyPolicy, ByteBudget, ByteCounter, Download, Downloader, PinKinds, RequestProgress,
+};
 use super::network::{Blame, NetworkMonitor, is_network_failure};
 use super::proxy_health::{ProxyBlame, ProxyHealth};
 use super::request_slots::RequestSlots;
-use super::throttle::{CoolingDown, HostThrottle};
+use super::throttle::{CoolingDown, HostThrottle, RequestGaps, ThrottlePermit};
 use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
 use crate::log;
@@ -19,6 +21,8 @@ use crate::media::AcceptedTypes;
 use crate::origin::{Origin, throttle_key};
 use crate::outcome::Outcome;
 use crate::proxy::ProxyServer;
+use crate::statistics::FailureKind;
+use crate::statistics::recorder::{EndedRequest, Recorder};
 use crate::stats::{BodyBytes, RequestCounter};
 use crate::stop::StopHandle;
 use crate::worker::liveness::LivenessGuard;
@@ -49,6 +53,11 @@ pub trait FetchBudget: ByteBudget {
 
     /// Called after a request that was sent again after a failure that may pass.
     fn retried(&self) {}
+
+    /// Whether the request is for a robots.txt.
+    fn is_robots_txt(&self) -> bool {
+        false
+    }
 
     /// Called when a HEAD request did not show whether a URL can be fetched: the next request is a GET request.
     fn head_failed(&self) {}
@@ -129,6 +138,7 @@ pub struct PoliteClient {
     proxy_health: ProxyHealth,
     /// How long requests wait for a proxy.
     max_proxy_wait: Duration,
+    recorder: Recorder,
     stop: StopHandle,
 }
 
@@ -153,7 +163,27 @@ impl PoliteClient {
         let slots = RequestSlots::new(in_flight, silent);
         let (liveness, network) = (LivenessGuard::unlimited(), None);
         let (proxy_health, max_proxy_wait) = (ProxyHealth::default(), downloader.config().network_timeout);
-        PoliteClient { throttle, slots, downloader, liveness, network, proxy_health, max_proxy_wait, stop }
+        PoliteClient {
+            throttle,
+            slots,
+            downloader,
+            liveness,
+            network,
+            proxy_health,
+            max_proxy_wait,
+            recorder: Recorder::default(),
+            stop,
+        }
+    }
+
+    /// Records statistics of its requests here.
+    pub fn with_recorder(self, recorder: Recorder) -> PoliteClient {
+        PoliteClient { downloader: self.downloader.with_recorder(recorder.clone()), recorder, ..self }
+    }
+
+    /// Where statistics of its requests are recorded.
+    pub(super) fn recorder(&self) -> &Recorder {
+        &self.recorder
     }
 
     /// Shares the health of proxies with other clients.
@@ -314,7 +344,12 @@ impl PoliteClient {
         let grant = grant?;
         let acquired = *times.connecting.get_or_init(Instant::now);
         budget.request_started();
+        let _in_flight = self.recorder.start_request();
         let byte_counter = ByteCounter::new(grant.bytes, budget);
+        let byte_counter = match budget.is_robots_txt() {
+            true => byte_counter,
+            false => byte_counter.recording_type(&self.recorder),
+        };
         let start = async |address| {
             let start = permit.start(address).await.map_err(|CoolingDown| Outcome::RequestNotProcessed)?;
             let _ = times.started.set(start);
@@ -336,7 +371,9 @@ impl PoliteClient {
         };
         let elapsed = times.started.get().unwrap_or(&acquired).elapsed();
         log::request_ended(url, &result, byte_counter.received(), elapsed);
-        permit.record_response_time(elapsed.saturating_sub(byte_counter.waited()));
+        let elapsed = elapsed.saturating_sub(byte_counter.waited());
+        permit.record_response_time(elapsed);
+        self.record(host, &permit, elapsed, &byte_counter, result.as_ref().err());
         budget.record_bytes(byte_counter.uncounted());
         budget.request_done(byte_counter.read());
         if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = result {
@@ -346,6 +383,36 @@ impl PoliteClient {
             }
         }
         result
+    }
+
+    /// Records a request that has ended after this time, unless it came to nothing for a reason that is not its host's.
+    fn record(
+        &self,
+        host: &str,
+        permit: &ThrottlePermit,
+        elapsed: Duration,
+        byte_counter: &ByteCounter<'_>,
+        failure: Option<&Outcome>,
+    ) {
+        let RequestProgress { is_sent, response } = byte_counter.progress();
+        let failure = failure.filter(|failure| FailureKind::of(failure).is_some());
+        if !is_sent && failure.is_none() {
+            return;
+        }
+        let download = response.map(|(began, _)| began.elapsed().saturating_sub(byte_counter.waited()));
+        let RequestGaps { after_end, after_start } = permit.gaps();
+        self.recorder.record_request(&EndedRequest {
+            host,
+            is_sent,
+            status: response.map(|(_, status)| status),
+            failure,
+            first_byte: download.map(|download| elapsed.saturating_sub(download)),
+            download,
+            latency: elapsed,
+            bytes: byte_counter.read().decoded,
+            gaps: (after_end, after_start),
+            delay: permit.delay(),
+        });
     }
 
     /// Waits for this time. Returns false if the crawl was stopped before it passed.

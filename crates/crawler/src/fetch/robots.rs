@@ -24,6 +24,7 @@ use crate::html;
 use crate::log;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
+use crate::statistics::RobotsState;
 use crate::stats::BodyBytes;
 
 /// How much of a robots.txt is read. RFC 9309 requires at least 500 KiB.
@@ -158,13 +159,14 @@ impl Robots {
                 None => tried.await,
                 Some(failures) => match timeout_at(failures.first + self.max_wait, tried).await {
                     Ok(tried) => tried,
-                    Err(_) => return Ok(Err(self.give_up(origin, entry, failures.outcome))),
+                    Err(_) => return Ok(Err(self.give_up(origin, entry, failures.outcome, client))),
                 },
             };
             let Failure { outcome, retry } = match tried {
                 Err(failure) => failure,
-                Ok(rules) => {
+                Ok((rules, state)) => {
                     log::robots_fetched(origin, rules.bytes());
+                    client.recorder().record_robots(&origin.throttle_key(), state, rules.crawl_delay());
                     self.cache().set_bytes(origin, entry, rules.bytes());
                     return Ok(Ok(rules));
                 }
@@ -180,7 +182,7 @@ impl Robots {
             let tries = entry.record_failure(&outcome);
             let max_tries = if is_unreachable { MAX_TRIES_UNREACHABLE } else { MAX_TRIES };
             if retry == Retry::Nowhere || tries >= max_tries {
-                return Ok(Err(self.give_up(origin, entry, outcome)));
+                return Ok(Err(self.give_up(origin, entry, outcome, client)));
             }
             log::robots_failed(origin, &outcome, tries);
             drop(waiting.take());
@@ -198,8 +200,15 @@ impl Robots {
     }
 
     /// Stops waiting for a robots.txt. Returns the outcome of all URLs of the origin.
-    fn give_up(&self, origin: &Origin, entry: &Arc<CacheEntry>, outcome: Outcome) -> Outcome {
+    fn give_up(
+        &self,
+        origin: &Origin,
+        entry: &Arc<CacheEntry>,
+        outcome: Outcome,
+        client: &PoliteClient,
+    ) -> Outcome {
         log::robots_unavailable(origin, &outcome);
+        client.recorder().record_robots(&origin.throttle_key(), RobotsState::Unavailable, None);
         self.cache().set_bytes(origin, entry, outcome.to_string().len());
         outcome
     }
@@ -219,14 +228,14 @@ impl Robots {
         }
     }
 
-    /// Requests an origin's rules once, following redirects.
+    /// Requests an origin's rules once, following redirects. Also returns whether there is a robots.txt.
     async fn try_fetch_rules(
         &self,
         origin: &Origin,
         entry: &CacheEntry,
         client: &PoliteClient,
         budget: &impl FetchBudget,
-    ) -> Result<Rules, Failure> {
+    ) -> Result<(Rules, RobotsState), Failure> {
         let root = Url::parse(&origin.to_string())
             .map_err(|error| Failure::from(Outcome::InvalidResponse { cause: error.to_string() }))?;
         let own_domain = Domain::from_url(&root);
@@ -236,7 +245,7 @@ impl Robots {
             let is_elsewhere = Domain::from_url(&url) != own_domain;
             if is_elsewhere {
                 if let Some(file) = budget.load_robots(url.as_str()).await {
-                    return Ok(self.parse(&file, false));
+                    return Ok((self.parse(&file, false), RobotsState::Rules));
                 }
                 elsewhere.push(url.to_string());
                 claim_host(&url, entry, client, budget).await?;
@@ -278,12 +287,13 @@ impl Robots {
                             budget.store_robots(url, &response.body).await;
                         }
                     }
-                    return Ok(self.parse(&response.body, response.truncated));
+                    let state = if response.status < 300 { RobotsState::Rules } else { RobotsState::Missing };
+                    return Ok((self.parse(&response.body, response.truncated), state));
                 }
                 (code, None) => return Err(Failure::permanent(format!("HTTP {code}"))),
             }
         }
-        Ok(Rules::allow_all())
+        Ok((Rules::allow_all(), RobotsState::Missing))
     }
 
     fn parse(&self, body: &[u8], is_truncated: bool) -> Rules {
@@ -377,6 +387,10 @@ impl<B: FetchBudget> FetchBudget for RobotsBudget<'_, B> {
 
     fn retries_later(&self) -> bool {
         self.0.retries_later()
+    }
+
+    fn is_robots_txt(&self) -> bool {
+        true
     }
 
     async fn grant(&self) -> Result<Option<BodyGrant>, Outcome> {

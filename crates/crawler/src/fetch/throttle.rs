@@ -5,7 +5,7 @@ mod start_intervals;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -71,12 +71,43 @@ struct HostTiming {
     response_time: Duration,
     /// The address of its last connection, if addresses have a delay.
     address: Option<Arc<NextStart>>,
+    /// When the last request started, and when the last one ended.
+    last_start: Option<Instant>,
+    last_end: Option<Instant>,
+    /// Requests that have started and not ended.
+    in_flight: usize,
+}
+
+/// How long before a request the last one to its host ended, and started. `None` if there was none, or it is forgotten.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RequestGaps {
+    /// Since the end of the last request. Zero if that is still in flight.
+    pub after_end: Option<Duration>,
+    /// Since the start of the last request.
+    pub after_start: Option<Duration>,
 }
 
 impl HostTiming {
     /// The delay between requests, adapted to the response timing.
     fn effective_delay(&self) -> Duration {
         self.delay.max(self.response_time.min(MAX_ADAPTIVE_DELAY))
+    }
+
+    /// Records that a request starts, and returns how long before the last one was.
+    fn start_request(&mut self, now: Instant) -> RequestGaps {
+        let since = |time: Instant| now.saturating_duration_since(time);
+        let after_end = match self.in_flight {
+            0 => self.last_end.map(since),
+            _ => Some(Duration::ZERO),
+        };
+        let after_start = self.last_start.replace(now).map(since);
+        self.in_flight += 1;
+        RequestGaps { after_end, after_start }
+    }
+
+    fn end_request(&mut self) {
+        self.last_end = Some(Instant::now());
+        self.in_flight -= 1;
     }
 }
 
@@ -88,6 +119,8 @@ pub struct ThrottlePermit {
     addresses: Arc<StartIntervals<IpAddr>>,
     max_in_flight: usize,
     adaptive: bool,
+    /// Set when the request starts.
+    gaps: OnceLock<RequestGaps>,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -153,6 +186,7 @@ impl HostThrottle {
             addresses: Arc::clone(&self.addresses),
             max_in_flight: self.max_in_flight,
             adaptive: self.adaptive,
+            gaps: OnceLock::new(),
             _slot: slot,
         }
     }
@@ -226,6 +260,9 @@ impl HostThrottle {
                 next_start: now,
                 response_time: Duration::ZERO,
                 address: None,
+                last_start: None,
+                last_end: None,
+                in_flight: 0,
             }),
             site: self.sites.next_start(|| Domain::from_throttle_key(host)),
         });
@@ -259,6 +296,7 @@ impl ThrottlePermit {
                         timing.next = timing.next.max(timing.next_start);
                     }
                     intervals.iter_mut().flatten().for_each(|interval| interval.start(now));
+                    self.gaps.get_or_init(|| timing.start_request(now));
                     return Ok(now);
                 }
                 next_start
@@ -270,6 +308,16 @@ impl ThrottlePermit {
     /// Sends the host no request for at least this long from now.
     pub fn cool_down(&self, time: Duration) {
         self.host.cool_down(time);
+    }
+
+    /// How long before the start of the request the last one was; nothing if it has not started.
+    pub fn gaps(&self) -> RequestGaps {
+        self.gaps.get().copied().unwrap_or_default()
+    }
+
+    /// The delay between requests to the host.
+    pub fn delay(&self) -> Duration {
+        self.host.timing().effective_delay()
     }
 
     /// Records how long the response, or the failure, took.
@@ -287,6 +335,9 @@ impl ThrottlePermit {
 
 impl Drop for ThrottlePermit {
     fn drop(&mut self) {
+        if self.gaps.get().is_some() {
+            self.host.timing().end_request();
+        }
         if self.max_in_flight == 1 {
             let delay = self.host.timing().effective_delay();
             self.host.cool_down(delay);

@@ -107,7 +107,7 @@ static FIELDS: [Field; 18] = [
     Field::new("depth", FieldType::Integer, |page| Value::Integer(page.depth.into())),
     Field::new("status", FieldType::Integer, |page| Value::Integer(page.status.into())),
     Field::new("title", FieldType::Text, |page| Value::Text(page.title.as_str().into())),
-    Field::new("language", FieldType::Text, |page| Value::text(language(page))),
+    Field::new("language", FieldType::Text, |page| Value::text(page.language())),
     Field::new("canonical", FieldType::Text, |page| Value::text(canonical(page))),
     Field::new("content_type", FieldType::Text, |page| Value::text(page.content_type())),
     Field::new("bytes", FieldType::Integer, |page| Value::Integer(page.body.len() as u64)),
@@ -186,16 +186,6 @@ impl Fields {
 fn timing(page: &Page) -> Vec<(&'static str, u64)> {
     let since = |end: SystemTime| end.duration_since(page.requested).unwrap_or_default().as_millis() as u64;
     TIMING.into_iter().zip([since(page.first_byte), since(page.fetched)]).collect()
-}
-
-/// The language that the page declares, otherwise the one of its Content-Language header, if that is one.
-pub(super) fn language(page: &Page) -> Option<String> {
-    let declared = match page.media {
-        Media::Html => head::language(page.content_type().as_deref(), &page.body),
-        _ => None,
-    };
-    let language = declared.or_else(|| Some(page.header("content-language")?.trim().to_owned()))?;
-    (!language.is_empty() && !language.contains(',')).then_some(language)
 }
 
 /// The canonical URL that the page declares, otherwise the one of its Link headers.
@@ -303,7 +293,7 @@ mod tests {
 
     #[test]
     fn language_is_declared_by_the_page_or_else_by_one_header() {
-        let declared = |body, headers: &[_]| language(&page(body, headers));
+        let declared = |body, headers: &[_]| page(body, headers).language();
         let german = ("content-language", " de ");
         assert_eq!(declared("<html lang=en>", &[german]).as_deref(), Some("en"));
         assert_eq!(declared("<html>", &[german]).as_deref(), Some("de"));

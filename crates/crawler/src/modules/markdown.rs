@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Output, OutputWrite, fields, jsonl, timestamp};
+use super::{Output, OutputWrite, jsonl, timestamp};
 use crate::html::charset::Charset;
 use crate::html::markdown;
 use crate::media::Media;
@@ -54,7 +54,7 @@ fn front_matter(page: &Page) -> String {
     let mut text = |key: &str, value: &str| lines.push_str(&format!("{key}: {}\n", yaml_string(value)));
     text("title", &page.title);
     text("url", page.url.as_str());
-    if let Some(language) = fields::language(page) {
+    if let Some(language) = page.language() {
         text("lang", &language);
     }
     let _ = write!(lines, "date: {}\ndepth: {}\n---\n", timestamp::rfc3339(page.fetched), page.depth);

@@ -23,6 +23,7 @@ use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::panics::catch_panic;
 use crate::pipeline::CrawlEnd;
+use crate::statistics::Recorder;
 use crate::task_kind::shown_url;
 use crate::url_record::UrlRecord;
 
@@ -52,6 +53,7 @@ pub struct PagePipeline {
     ended: Notify,
     /// The outcomes of seeds, and of the URLs that they redirect to.
     seeds: Mutex<HashMap<String, Outcome>>,
+    recorder: OnceLock<Recorder>,
     on_outcome: OutcomeCallback,
 }
 
@@ -125,6 +127,7 @@ impl PagePipeline {
             is_unwanted: AtomicBool::new(false),
             ended: Notify::new(),
             seeds: Mutex::default(),
+            recorder: OnceLock::new(),
             on_outcome,
         }
     }
@@ -364,10 +367,19 @@ impl PagePipeline {
         self.count_failure("output", format!("{cause:#}"));
     }
 
+    /// Counts failures of modules and outputs in these statistics, too.
+    pub(crate) fn record_failures(&self, recorder: Recorder) {
+        // A pipeline belongs to one run.
+        let _ = self.recorder.set(recorder);
+    }
+
     fn count_failure(&self, name: &str, cause: String) {
         match name {
             "output" => log::output_failed(&cause),
             name => log::module_failed(name, &cause),
+        }
+        if let Some(recorder) = self.recorder.get() {
+            recorder.record_module_failure();
         }
         let mut counts = lock(&self.counts);
         *counts.failures.entry(name.to_owned()).or_default() += 1;

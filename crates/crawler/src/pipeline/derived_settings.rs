@@ -2,6 +2,7 @@
 
 use super::{Crawler, SILENT_PER_REQUEST};
 use crate::config;
+use crate::crawl_view::Limits;
 use crate::error::Error;
 use crate::origin::without_credentials;
 use crate::seed_list::{SeedIndex, SpooledSeeds};
@@ -12,6 +13,17 @@ use crate::task_kind::TaskKind;
 const HOSTS_AT_FULL_SPEED: u32 = 4;
 
 impl Crawler {
+    /// The limits with which the crawl starts.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            max_pages: self.settings.max_pages,
+            max_bytes: self.settings.max_bytes,
+            max_time: self.max_time,
+            max_depth: self.max_depth,
+            delay: self.config.delay,
+        }
+    }
+
     /// Fails if a setting that must not be 0 is 0.
     pub(super) fn check_settings(&self) -> Result<(), Error> {
         let Crawler { settings, config, .. } = self;

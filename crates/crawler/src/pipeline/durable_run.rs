@@ -13,7 +13,6 @@ use crate::crawl_view::CrawlMonitor;
 use crate::error::Error;
 use crate::log;
 use crate::scope::PendingRule;
-use crate::statistics::Statistics;
 use crate::task_kind::TaskKind;
 
 impl Crawler {
@@ -32,12 +31,13 @@ impl Crawler {
         let scope = ResumedScope { scope: &scope, on_outcome: &*on_outcome };
         let opened =
             durable::open_in_scope(directory, options, &scope, |outputs| self.open_durable_outputs(outputs));
-        let (OpenState { backend, writer: state, prior, retried }, pages) = opened?;
+        let (OpenState { backend, writer: state, prior, retried, statistics }, pages) = opened?;
         let elapsed = match prior {
             PriorState::Empty => Duration::ZERO,
             PriorState::Existing { elapsed } => elapsed,
         };
-        let monitor = Arc::new(CrawlMonitor::new(elapsed, Statistics::default(), self.limits()));
+        let monitor = Arc::new(CrawlMonitor::new(elapsed, statistics, self.limits()));
+        monitor.recorders.adopt(state.recorder.clone());
         let server = self.serve(&state, &monitor);
         let run = LocalRun { backend: Arc::new(backend), pages, monitor, retried, state: Some(&state) };
         let report = run.run(self);

@@ -24,7 +24,8 @@ use crate::worker::{Worker, WorkerContext};
 /// The interval between two calls of the progress callback.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// After this many intervals, the outputs are fsynced and the state forgets what it recorded for them.
+/// After this many intervals, the outputs are fsynced and the state forgets what it recorded for them. The state also gets the
+/// statistics then.
 const SYNC_INTERVALS: u32 = 5;
 
 /// What a crawl runs on.
@@ -42,6 +43,7 @@ pub(crate) struct LocalRun<'s, R> {
 impl<R: Backend> LocalRun<'_, R> {
     /// Runs the crawl to its end.
     pub(crate) fn run(self, mut crawler: Crawler) -> Result<CrawlReport, Error> {
+        self.pages.record_failures(self.monitor.recorders.add());
         let before = block_on(self.snapshot(&crawler))??;
         block_on(self.admit_seeds(&mut crawler))??;
         let seeded = block_on(self.snapshot(&crawler))??;
@@ -59,7 +61,10 @@ impl<R: Backend> LocalRun<'_, R> {
         let end = match (resumed, exhausted) {
             (ResumeStatus::AlreadyFinished, _) => Ok(CrawlEnd::Finished),
             (_, Some(budget)) => Ok(CrawlEnd::LimitReached(budget)),
-            _ => self.run_workers(&crawler),
+            _ => {
+                self.store_statistics();
+                self.run_workers(&crawler)
+            }
         };
         self.monitor.set_phase(CrawlPhase::Stopping);
         if !matches!(end, Ok(CrawlEnd::Finished | CrawlEnd::LimitReached(_))) {
@@ -68,6 +73,9 @@ impl<R: Backend> LocalRun<'_, R> {
         let early_end = self.pages.end();
         let (module_failures, mut module_summaries) = self.pages.finish();
         let finished = self.finish_outputs(&crawler, end.as_ref().err());
+        if let (Err(error), _) | (_, Err(error)) = (&end, &finished) {
+            self.report_failure(&crawler, error, finished.as_ref().ok());
+        }
         // An error of the backend explains the errors that followed from it.
         let (end, snapshot) = (end?, finished?);
         module_summaries.extend(self.pages.output_summaries());
@@ -79,11 +87,15 @@ impl<R: Backend> LocalRun<'_, R> {
             early_end => early_end.unwrap_or(end),
         };
         self.monitor.set_phase(CrawlPhase::Ended(end.to_string()));
-        self.report_status(&crawler, &snapshot);
         let elapsed = match resumed {
             ResumeStatus::AlreadyFinished => self.monitor.elapsed_before(),
-            _ => self.monitor.elapsed(),
+            _ => {
+                self.monitor.recorders.sample(&snapshot, self.monitor.elapsed());
+                self.store_statistics();
+                self.monitor.elapsed()
+            }
         };
+        self.report_status(&crawler, &snapshot);
         Ok(CrawlReport {
             end,
             snapshot,
@@ -143,6 +155,7 @@ impl<R: Backend> LocalRun<'_, R> {
                 .with_network(Arc::clone(&network))
                 .with_proxy_health(crawler.proxy_health.clone())
                 .with_request_counter(self.backend.request_counter())
+                .with_recorder(self.monitor.recorders.add())
                 .with_robots_waits(crawler.robots_waits.clone());
             workers.push(Arc::new(Worker::new(WorkerId(id), fetcher, Arc::clone(&context))));
         }
@@ -220,6 +233,9 @@ impl<R: Backend> LocalRun<'_, R> {
             if interval.is_multiple_of(SYNC_INTERVALS) {
                 self.write_outputs().await?;
             }
+            if interval == 1 || interval.is_multiple_of(SYNC_INTERVALS) {
+                self.store_statistics();
+            }
             if let Some(end) = self.pages.end() {
                 return Ok(end);
             }
@@ -231,6 +247,19 @@ impl<R: Backend> LocalRun<'_, R> {
         if let Some(on_status) = &crawler.on_status {
             on_status(&self.monitor.view(snapshot.clone()));
         }
+    }
+
+    /// Stores the statistics in the state with its next commit.
+    fn store_statistics(&self) {
+        if let Some(state) = self.state {
+            state.store_view(&self.monitor);
+        }
+    }
+
+    fn report_failure(&self, crawler: &Crawler, error: &Error, snapshot: Option<&Snapshot>) {
+        self.monitor.set_phase(CrawlPhase::Ended(format!("{error:#}")));
+        self.store_statistics();
+        self.report_status(crawler, snapshot.unwrap_or(&Snapshot::default()));
     }
 
     async fn snapshot(&self, crawler: &Crawler) -> Result<Snapshot, BackendError> {

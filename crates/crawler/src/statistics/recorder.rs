@@ -12,6 +12,8 @@ use super::{
 };
 use crate::backend::Snapshot;
 use crate::outcome::{Outcome, OutcomeGroup};
+use crate::page::Page;
+use crate::url_record::RequestRecord;
 
 /// Records what one thread does. Clones share the record.
 #[derive(Debug, Clone, Default)]
@@ -70,6 +72,22 @@ pub struct CompletedUrl<'a> {
     pub page: Option<&'a PageFacts>,
 }
 
+impl<'a> CompletedUrl<'a> {
+    /// A URL with this outcome, whose last request was this one.
+    pub(crate) fn new(
+        url: &'a str,
+        host: &'a str,
+        outcome: &'a Outcome,
+        depth: u32,
+        request: &RequestRecord,
+        page: Option<&'a PageFacts>,
+    ) -> CompletedUrl<'a> {
+        let latency = request.requested.zip(request.done).and_then(|(from, to)| to.duration_since(from).ok());
+        let (status, bytes) = (request.status, request.bytes.decoded);
+        CompletedUrl { url, host, outcome, depth, status, bytes, latency: latency.unwrap_or_default(), page }
+    }
+}
+
 /// What statistics need of a page.
 #[derive(Debug, Clone, Default)]
 pub struct PageFacts {
@@ -87,6 +105,11 @@ impl PageFacts {
     /// The facts of a page with this title and language tag.
     pub fn new(title: &str, language: Option<String>, bytes: u64, is_truncated: bool) -> PageFacts {
         PageFacts { title: shortened(title, MAX_LATEST_BYTES).to_owned(), language, bytes, is_truncated }
+    }
+
+    /// The facts of a page.
+    pub(crate) fn of(page: &Page) -> PageFacts {
+        PageFacts::new(&page.title, page.language(), page.body.len() as u64, page.truncated)
     }
 }
 
@@ -222,8 +245,8 @@ impl Recorder {
         replace(&mut entry.url, shortened(url.url, MAX_LATEST_BYTES));
         replace(&mut entry.outcome, &label);
         match url.page {
-            None => entry.title = None,
-            Some(page) => replace(entry.title.get_or_insert_default(), &page.title),
+            Some(page) if !page.title.is_empty() => replace(entry.title.get_or_insert_default(), &page.title),
+            _ => entry.title = None,
         }
         (entry.at, entry.status, entry.bytes) = (now, url.status, url.bytes);
         (entry.ms, entry.depth) = (milliseconds(url.latency), url.depth);
@@ -231,8 +254,8 @@ impl Recorder {
     }
 
     /// Records that a module or an output could not process a page.
-    pub fn record_module_failures(&self, failures: u64) {
-        self.statistics().module_failures += failures;
+    pub fn record_module_failure(&self) {
+        self.statistics().module_failures += 1;
     }
 
     /// What was recorded so far.

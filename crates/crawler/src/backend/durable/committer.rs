@@ -13,6 +13,7 @@ use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::Storage;
 use crate::error::StorageErrorKind;
 use crate::log;
+use crate::statistics::Recorder;
 
 /// Minimum time between the starts of two commits, so that several pages share one.
 const MIN_COMMIT_INTERVAL: Duration = Duration::from_millis(10);
@@ -32,7 +33,11 @@ const CLOCK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Commits until the state is closed, then commits the rest. After an error it commits nothing more, and every
 /// operation that waits gets the error.
-pub(crate) fn run(shared: &Arc<SharedState<DiskStorage>>, tables: &Tables) -> Result<(), BackendError> {
+pub(crate) fn run(
+    shared: &Arc<SharedState<DiskStorage>>,
+    tables: &Tables,
+    recorder: &Recorder,
+) -> Result<(), BackendError> {
     let mut last_commit = Instant::now();
     loop {
         let started = Instant::now();
@@ -43,6 +48,7 @@ pub(crate) fn run(shared: &Arc<SharedState<DiskStorage>>, tables: &Tables) -> Re
         let written = tables.write(&batch).and_then(|()| tables.view());
         log::committed(writing);
         last_commit = Instant::now();
+        recorder.record_commit(last_commit - writing);
         let mut state = shared.state();
         let storage = &mut state.storage;
         match written {

@@ -14,9 +14,10 @@ use super::outputs::{RecordedOutput, recorded_outputs};
 use super::records::{CompletedRow, PageRow, SeenRow};
 use super::seen_cache::CacheLimits;
 use super::state_reader::{StateStatus, UrlHistory, UrlStatus, lastmod_time};
+use super::stored_view::{self, StoredView};
 use crate::backend::local::decompress;
 use crate::backend::local::storage::Storage;
-use crate::crawl_view::{CrawlPhase, Limits};
+use crate::crawl_view::CrawlPhase;
 use crate::outcome::Outcome;
 use crate::similarity::PageBody;
 use crate::task_kind::shown_url;
@@ -51,12 +52,16 @@ impl FileReader {
         Ok(FileReader { storage, snapshot, active_time: checkpoint.active_time(), _tables: tables })
     }
 
-    /// Counts, as of the last commit.
-    pub(super) fn status(&self) -> StateStatus {
+    /// Counts and statistics, as of the last commit.
+    pub(super) fn status(&self) -> Result<StateStatus, BackendError> {
         let (snapshot, elapsed) = (self.snapshot.clone(), self.active_time);
-        let (statistics, limits) = (Arc::default(), Limits::default());
-        let phase = CrawlPhase::Ended("no process runs it".into());
-        StateStatus { snapshot, elapsed, process: None, statistics, limits, phase }
+        let StoredView { limits, phase, statistics } = stored_view::read(&self.storage.view)?;
+        let phase = match phase {
+            CrawlPhase::Ended(end) => CrawlPhase::Ended(end),
+            _ => CrawlPhase::Ended("the crawl was interrupted".into()),
+        };
+        let statistics = Arc::new(statistics);
+        Ok(StateStatus { snapshot, elapsed, process: None, statistics, limits, phase })
     }
 
     /// The metadata of the crawl.

@@ -44,7 +44,7 @@ impl Inquiry {
     /// The answer from the tables.
     pub(super) fn answer(self, reader: &mut FileReader) -> Result<Answer, BackendError> {
         Ok(match self {
-            Inquiry::Status => Answer::Status(Box::new(reader.status())),
+            Inquiry::Status => Answer::Status(Box::new(reader.status()?)),
             Inquiry::Metadata => Answer::Metadata(reader.metadata()?),
             Inquiry::Outputs => Answer::Outputs(reader.outputs()?),
             Inquiry::History(url) => Answer::History(reader.history(url)?),

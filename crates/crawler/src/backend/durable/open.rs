@@ -13,7 +13,7 @@ use super::outputs::{OpenOutputs, StateOutputs};
 use super::records::{HostRow, PageRow};
 use super::scope_change::{ResumedScope, apply_scope};
 use super::seen_cache::CacheLimits;
-use super::{Batch, RecordedSettings, STATE_FILE, Tables, View, committer, retry};
+use super::{Batch, RecordedSettings, STATE_FILE, Tables, View, committer, retry, stored_view};
 use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::{Clock, Storage, unix_millis};
 use crate::backend::local::{BackendConfig, LocalBackend, SharedState, secret};
@@ -22,6 +22,7 @@ use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::fetch::http::AddressKinds;
 use crate::scope::Scope;
 use crate::similarity::HashKey;
+use crate::statistics::{Recorder, Statistics};
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
 pub(super) const FORMAT: u32 = 9;
@@ -54,6 +55,8 @@ pub struct OpenState {
     pub prior: PriorState,
     /// How many URLs were queued again.
     pub retried: u64,
+    /// The statistics of earlier processes.
+    pub statistics: Statistics,
 }
 
 /// What a state contained when it was opened.
@@ -73,6 +76,8 @@ pub struct StateWriter {
     pub(super) shared: Arc<SharedState<DiskStorage>>,
     pub(super) tables: Arc<Tables>,
     committer: Option<JoinHandle<Result<(), BackendError>>>,
+    /// Records the commits.
+    pub(crate) recorder: Recorder,
     pub(super) directory: PathBuf,
 }
 
@@ -140,6 +145,7 @@ pub(super) fn open_with<T: OpenOutputs>(
     let retried = if is_retrying { retry::retry_failed(&tables, key)? } else { 0 };
     apply_scope(&tables, scope, key, &outputs)?;
     let checkpoint = read_checkpoint(&tables.view()?)?;
+    let statistics = stored_view::read(&tables.view()?)?.statistics;
     let prior = match is_new {
         true => PriorState::Empty,
         false => PriorState::Existing { elapsed: checkpoint.active_time() },
@@ -148,15 +154,17 @@ pub(super) fn open_with<T: OpenOutputs>(
     let state = restore_state(&options, tables.view()?, key, checkpoint, cache_limits)?;
     let backend = LocalBackend::from_state(state, key);
     let (shared, tables) = (Arc::clone(&backend.shared), Arc::new(tables));
+    let recorder = Recorder::default();
     let committer = {
-        let (shared, tables) = (Arc::clone(&shared), Arc::clone(&tables));
+        let (shared, tables, recorder) = (Arc::clone(&shared), Arc::clone(&tables), recorder.clone());
         let started = thread::Builder::new().name("committer".into());
-        started.spawn(move || committer::run(&shared, &tables))
+        started.spawn(move || committer::run(&shared, &tables, &recorder))
     };
     let committer =
         committer.map_err(|source| Error::System { action: "start the committer thread", source })?;
-    let writer = StateWriter { shared, tables, committer: Some(committer), directory: directory.to_owned() };
-    Ok((OpenState { backend, writer, prior, retried }, outputs))
+    let (committer, directory) = (Some(committer), directory.to_owned());
+    let writer = StateWriter { shared, tables, committer, recorder, directory };
+    Ok((OpenState { backend, writer, prior, retried, statistics }, outputs))
 }
 
 /// Removes a state with which nothing was crawled yet. Without it, the user can correct the settings and start again. It is

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::body::BodyPolicy;
 use crate::outcome::Outcome;
+use crate::statistics::Recorder;
 use crate::stats::BodyBytes;
 
 /// What a request may read.
@@ -55,6 +56,17 @@ pub type GrantFuture<'a> = Pin<Box<dyn Future<Output = Result<u64, Outcome>> + S
 pub struct ByteCounter<'b> {
     counts: Mutex<Counts>,
     budget: &'b dyn ByteBudget,
+    /// Records the media type of a successful response.
+    recorder: Option<&'b Recorder>,
+}
+
+/// How far a request came.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RequestProgress {
+    /// Whether it was sent.
+    pub is_sent: bool,
+    /// When its response began, and the status.
+    pub response: Option<(Instant, u16)>,
 }
 
 #[derive(Default)]
@@ -67,6 +79,7 @@ struct Counts {
     /// How long the response waited for more, and since when it does.
     waited: Duration,
     waiting_since: Option<Instant>,
+    progress: RequestProgress,
 }
 
 impl Counts {
@@ -82,7 +95,22 @@ impl Counts {
 impl<'b> ByteCounter<'b> {
     /// A counter for a request that is granted so many bytes.
     pub fn new(granted: u64, budget: &'b dyn ByteBudget) -> ByteCounter<'b> {
-        ByteCounter { counts: Mutex::new(Counts { granted, ..Counts::default() }), budget }
+        ByteCounter { counts: Mutex::new(Counts { granted, ..Counts::default() }), budget, recorder: None }
+    }
+
+    /// Also records the media type of a successful response.
+    pub fn recording_type(self, recorder: &'b Recorder) -> ByteCounter<'b> {
+        ByteCounter { recorder: Some(recorder), ..self }
+    }
+
+    /// How far the request came.
+    pub fn progress(&self) -> RequestProgress {
+        self.counts().progress
+    }
+
+    /// Records whether the request was sent.
+    pub(super) fn set_sent(&self, is_sent: bool) {
+        self.counts().progress.is_sent = is_sent;
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -112,6 +140,10 @@ impl<'b> ByteCounter<'b> {
 
     /// Tells the budget that a response begins.
     pub(super) fn response_started(&self, status: u16, content_type: Option<&str>) {
+        self.counts().progress.response = Some((Instant::now(), status));
+        if let Some(recorder) = self.recorder.filter(|_| (200..300).contains(&status)) {
+            recorder.record_content_type(content_type);
+        }
         self.budget.response_started(status, content_type);
     }
 

@@ -26,6 +26,8 @@ use crate::origin::Origin;
 use crate::outcome::{CONNECTING, Outcome};
 use crate::proxy::{ProxyKind, ProxyServer, parse_address};
 use crate::request_settings::dns_override;
+use crate::statistics::Recorder;
+use crate::statistics::counts::Stage;
 
 /// How long a resolved name is cached. Short, because the operating system caches too.
 const DNS_TTL: Duration = Duration::from_secs(60);
@@ -64,6 +66,7 @@ pub struct Connector {
     /// Where other processes of the crawl find the kinds.
     pin: Option<PinKinds>,
     dns_cache: Mutex<HashMap<String, (Instant, Vec<IpAddr>)>>,
+    recorder: Recorder,
     /// Created for the first https URL, because loading the root certificates takes time.
     tls: OnceLock<TlsConnector>,
     /// The same for proxies, which do not speak HTTP/2 here.
@@ -87,6 +90,7 @@ impl Connector {
             pinned_kinds: Mutex::default(),
             pin: None,
             dns_cache: Mutex::default(),
+            recorder: Recorder::default(),
             tls: OnceLock::new(),
             proxy_tls: OnceLock::new(),
         }
@@ -95,6 +99,11 @@ impl Connector {
     /// The first lookup is the first one of all processes that share `pin`.
     pub fn with_pin(self, pin: PinKinds) -> Connector {
         Connector { pin: Some(pin), ..self }
+    }
+
+    /// Records how long lookups, connecting and TLS handshakes take.
+    pub fn with_recorder(self, recorder: Recorder) -> Connector {
+        Connector { recorder, ..self }
     }
 
     /// Connects to an origin within the connect timeout. If the process or system has too many open files, calls
@@ -106,7 +115,7 @@ impl Connector {
         }
         let connecting = timeout(limit, async {
             let addresses = self.permitted_addresses(origin, &free_files).await?;
-            let stream = ServerStream::Tcp(connect_tcp(&addresses, limit, &free_files).await?);
+            let stream = ServerStream::Tcp(self.connect_tcp(&addresses, &free_files).await?);
             let address = stream.peer_address();
             Ok(Connected { transport: self.secure(stream, origin).await?, address, proxy: None })
         });
@@ -186,8 +195,7 @@ impl Connector {
         };
         let addresses: Vec<SocketAddr> =
             addresses.into_iter().map(|address| SocketAddr::new(address, proxy.port)).collect();
-        let connected = connect_tcp(&addresses, self.config.requests.connect_timeout, free_files).await;
-        let stream = connected.map_err(unreachable)?;
+        let stream = self.connect_tcp(&addresses, free_files).await.map_err(unreachable)?;
         let mut stream = match proxy.kind {
             ProxyKind::Https => {
                 let tls = self.proxy_tls.get_or_init(|| TlsConnector::from(Arc::new(self.tls_config())));
@@ -277,12 +285,24 @@ impl Connector {
             Ok(found.map(|address| address.ip()).collect::<Vec<IpAddr>>())
         });
         let addresses = lookup.await.map_err(|error| dns_failure(&error))?;
+        self.recorder.record_stage(Stage::Dns, now.elapsed());
         let mut dns_cache = unpoisoned(&self.dns_cache);
         if dns_cache.len() >= MAX_CACHED_NAMES {
             dns_cache.clear();
         }
         dns_cache.insert(host.to_owned(), (now + DNS_TTL, addresses.clone()));
         Ok(addresses)
+    }
+
+    async fn connect_tcp(
+        &self,
+        addresses: &[SocketAddr],
+        free_files: &impl Fn(),
+    ) -> Result<TcpStream, Outcome> {
+        let started = Instant::now();
+        let stream = connect_tcp(addresses, self.config.requests.connect_timeout, free_files).await?;
+        self.recorder.record_stage(Stage::Connect, started.elapsed());
+        Ok(stream)
     }
 
     /// Negotiates TLS with an https origin.
@@ -295,7 +315,10 @@ impl Connector {
             tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
             TlsConnector::from(Arc::new(tls))
         });
-        Ok(Transport::Tls(Box::new(start_tls(connector, stream, &origin.host).await?)))
+        let started = Instant::now();
+        let stream = start_tls(connector, stream, &origin.host).await?;
+        self.recorder.record_stage(Stage::Tls, started.elapsed());
+        Ok(Transport::Tls(Box::new(stream)))
     }
 
     fn tls_config(&self) -> ClientConfig {

@@ -20,6 +20,7 @@ use super::read_allowance::{LimitedTransport, ReadAllowance, ResponseBody};
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 use crate::proxy::ProxyServer;
+use crate::statistics::Recorder;
 
 /// Maximum size of all headers of a response. Browsers allow 256 KB; ordinary servers send far less.
 const MAX_HEADER_BYTES: usize = 128 * 1024;
@@ -123,6 +124,11 @@ impl ConnectionPool {
     /// Shares the kinds of address that trusted hosts have with other processes.
     pub fn with_pin(self, pin: PinKinds) -> ConnectionPool {
         ConnectionPool { connector: self.connector.with_pin(pin), ..self }
+    }
+
+    /// Records how long connecting takes in this recorder.
+    pub fn with_recorder(self, recorder: Recorder) -> ConnectionPool {
+        ConnectionPool { connector: self.connector.with_recorder(recorder), ..self }
     }
 
     /// Returns a connection to the origin, a pooled one if there is one.

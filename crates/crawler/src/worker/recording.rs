@@ -1,0 +1,43 @@
+//! What is recorded of a URL when it is completed: its record for outputs and modules, and statistics.
+
+use super::Worker;
+use crate::backend::{Backend, Completion, Lease};
+use crate::outcome::Outcome;
+use crate::sitemap;
+use crate::statistics::recorder::{CompletedUrl, PageFacts};
+use crate::task_kind::shown_url;
+use crate::url_record::{RequestRecord, UrlRecord};
+
+impl<R: Backend> Worker<R> {
+    /// Adds what a URL that is no page writes to the outputs. Returns its record if a module wants it.
+    pub(super) fn record(&self, completion: &mut Completion) -> Option<UrlRecord<'static>> {
+        let Completion { lease, outcome, .. } = &*completion;
+        let pipeline = &self.context.pipeline;
+        if !pipeline.wants_urls() || lease.is_revisit || lease.is_retried(outcome) {
+            return None;
+        }
+        let is_page = *outcome == Outcome::Page;
+        let is_wanted = pipeline.modules_want_urls();
+        if is_page && !is_wanted {
+            return None;
+        }
+        let record = UrlRecord::of(completion, sitemap::outcome(&lease.url, outcome.clone()), None);
+        if !is_page {
+            pipeline.add_url(&record, &mut completion.writes);
+        }
+        is_wanted.then_some(record)
+    }
+
+    /// Records statistics of a URL that was completed.
+    pub(super) fn record_completed(
+        &self,
+        lease: &Lease,
+        host: &str,
+        outcome: &Outcome,
+        request: &RequestRecord,
+        page: Option<&PageFacts>,
+    ) {
+        let completed = CompletedUrl::new(shown_url(&lease.url), host, outcome, lease.depth, request, page);
+        self.fetcher.recorder().record_completion(&completed);
+    }
+}
