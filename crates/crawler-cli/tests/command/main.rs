@@ -20,6 +20,7 @@ mod crawl_ends;
 mod crawl_modules;
 mod crawl_output;
 mod crawls;
+mod dashboard_page;
 mod demo;
 mod duplicates;
 mod ends;
