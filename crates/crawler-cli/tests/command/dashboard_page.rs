@@ -161,8 +161,8 @@ fn hostile_titles_urls_and_stored_pages_stay_text() {
 #[test]
 #[ignore = "needs chromium: run by make test"]
 fn every_text_of_a_status_stays_text_and_missing_or_enormous_values_are_shown() {
-    let status = hostile_status();
-    for status in [&status, &json!({"version": 1})] {
+    let mut browser = Browser::start();
+    for status in [hostile_status(), json!({"version": 1})] {
         let headers = |response: Response| {
             response.header("content-security-policy", POLICY).header("x-content-type-options", "nosniff")
         };
@@ -172,7 +172,7 @@ fn every_text_of_a_status_stays_text_and_missing_or_enormous_values_are_shown() 
             .response("/style.css", headers(Response::text(page::STYLE).content_type("text/css")))
             .response("/script.js", headers(Response::text(page::SCRIPT).content_type("text/javascript")))
             .response("/events", headers(Response::text(event).content_type("text/event-stream")));
-        let (web, mut browser) = (serve(site), Browser::start());
+        let web = serve(site);
         for width in [360, 768, 1440] {
             let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 700});
             browser.call("Emulation.setDeviceMetricsOverride", size);

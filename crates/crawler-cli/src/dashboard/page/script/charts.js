@@ -41,7 +41,6 @@ const makeCharts = () => {
     byId("charts").append(card);
   }
   byId("window").addEventListener("change", () => drawCharts());
-  new ResizeObserver(() => drawCharts()).observe(byId("charts"));
 };
 
 const addSamples = (status) => {

@@ -158,7 +158,7 @@ makeCharts();
 makeHosts();
 makeActions();
 document.addEventListener("visibilitychange", show);
-new ResizeObserver(show).observe(byId("main"));
+new ResizeObserver(() => requestAnimationFrame(show)).observe(byId("main"));
 setInterval(() => {
   if (Date.now() - Math.max(receivedAt, opened) > SILENCE && source.readyState !== EventSource.CLOSED) {
     disconnected();
