@@ -9,6 +9,7 @@ mod events;
 mod feed;
 mod health;
 mod metrics;
+mod page;
 mod response;
 mod routes;
 mod server;

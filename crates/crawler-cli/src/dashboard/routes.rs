@@ -18,15 +18,12 @@ use super::events::EventStream;
 use super::feed::Feed;
 use super::health;
 use super::metrics;
+use super::page;
 use super::response::{
     CSS, Content, HTML, JSON, METRICS, SCRIPT, TEXT, ok, refused, response, text, to_page_with_cookie,
     wrong_method,
 };
 use crate::values;
-
-const PAGE: &str = include_str!("page/index.html");
-const STYLE: &str = include_str!("page/style.css");
-const PAGE_SCRIPT: &str = include_str!("page/script.js");
 
 /// Viewers at a time.
 const MAX_STREAMS: usize = 16;
@@ -143,9 +140,9 @@ impl Site {
 
     async fn get(&self, resource: Resource, head: &Parts) -> Response<Content> {
         match resource {
-            Resource::Page => ok(HTML, PAGE),
-            Resource::Style => ok(CSS, STYLE),
-            Resource::Script => ok(SCRIPT, PAGE_SCRIPT),
+            Resource::Page => ok(HTML, page::INDEX),
+            Resource::Style => ok(CSS, page::STYLE),
+            Resource::Script => ok(SCRIPT, page::SCRIPT),
             Resource::Events if head.method == Method::GET => self.events().await,
             Resource::Events => ok("text/event-stream", ""),
             Resource::Session => {
