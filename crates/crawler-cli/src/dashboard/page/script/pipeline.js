@@ -1,7 +1,7 @@
 // The pipeline as a picture: where URLs wait.
 
 const NARROW = 700;
-const MAX_CELLS = 400;
+const MAX_CELLS = 200;
 const sum = (counts) => counts.reduce((total, count) => total + finite(count), 0);
 
 const stagesOf = (status) => {
@@ -136,8 +136,11 @@ const drawWorkers = (picture, workers, { x, y, width, height }) => {
     return;
   }
   const shown = workers.slice(0, MAX_CELLS);
-  const side = Math.min(22, Math.floor(Math.sqrt((area.width * area.height) / shown.length)));
-  const across = Math.max(1, Math.floor(area.width / Math.max(4, side)));
+  let side = 22;
+  while (side > 4 && Math.floor(area.width / side) * Math.floor(area.height / side) < shown.length) {
+    side -= 1;
+  }
+  const across = Math.max(1, Math.floor(area.width / side));
   shown.forEach((worker, index) => {
     const cell = shape("rect", {
       x: area.x + (index % across) * side, y: area.y + Math.floor(index / across) * side,
