@@ -220,8 +220,7 @@ fn standard_output_that_was_closed_at_the_start_is_an_error_before_the_first_req
         let before = web.hits();
         let ended = Pipeline::of(web.url("/")).with(options).in_shell(shell).run().expect(status);
         assert_eq!(web.hits() > before, status == 0, "{options}");
-        let error =
-            "crawler: cannot write to standard output: it is closed; redirect it to a file or a program\n";
+        let error = "crawler: cannot write to standard output: it is closed, or /dev/null that is open for reading, too; redirect it to a file or a program\n";
         assert_eq!(ended.stderr.contains(error), status == 2, "{}", ended.stderr);
     }
 }

@@ -18,14 +18,14 @@ use super::summary_file::is_stdout;
 use crate::args::{CrawlOptions, writes_to_stdout};
 
 /// Rejects a crawl whose pages or summary would go to a standard output that was closed (`>&-`). The runtime opens /dev/null for
-/// reading and writing in its place; a shell opens it for writing only.
+/// reading and writing in its place; a shell opens it for writing only. A program that opens it for both cannot be told apart.
 pub fn check_open(options: &CrawlOptions) -> Result<(), String> {
     let is_used = options.module.iter().any(|module| writes_to_stdout(module))
         || options.summary.as_deref().is_some_and(is_stdout);
     match is_used && is_replaced().unwrap_or(false) {
         false => Ok(()),
         true => {
-            Err("cannot write to standard output: it is closed; redirect it to a file or a program".into())
+            Err("cannot write to standard output: it is closed, or /dev/null that is open for reading, too; redirect it to a file or a program".into())
         }
     }
 }
