@@ -10,6 +10,7 @@ mod dashboard;
 mod distributed;
 mod errors;
 mod fetch;
+mod health;
 mod help;
 mod log;
 mod login;
@@ -36,6 +37,7 @@ pub use self::config::ConfigArgs;
 pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, ScopeKind};
 pub use self::dashboard::{DashboardArgs, DashboardJob};
 pub use self::distributed::{PurgeOptions, RedisArgs, RoleKind, RoleOptions, StatusOptions, WorkerOptions};
+pub use self::health::HealthArgs;
 pub use self::log::LogArgs;
 pub use self::login::LoginArgs;
 pub use self::outputs::{output_path, writes_to_stdout};
@@ -107,6 +109,9 @@ enum CliCommand {
     /// Show the status of a crawl with --state or --redis
     #[command(after_help = help::AFTER_STATUS_HELP, override_usage = help::STATUS_USAGE)]
     Status(StatusOptions),
+    /// Ask a process with --metrics whether it is healthy
+    #[command(after_help = help::AFTER_HEALTH_HELP)]
+    Health(HealthArgs),
     /// Stop a distributed crawl; it can be continued later
     #[command(after_help = help::AFTER_STOP_HELP, override_usage = help::STOP_USAGE)]
     Stop(RedisArgs),
@@ -188,6 +193,8 @@ pub enum Command {
     Submit(Box<CrawlOptions>),
     /// Show the status of a crawl.
     Status(StatusOptions),
+    /// Ask a process whether it is healthy.
+    Health(HealthArgs),
     /// Stop a distributed crawl.
     Stop(RedisArgs),
     /// Delete a distributed crawl.
@@ -375,6 +382,7 @@ impl Cli {
             Some(CliCommand::Completions { shell }) => Command::Completions(shell),
             Some(CliCommand::Man { directory }) => Command::Man(directory),
             Some(CliCommand::Status(options)) => Command::Status(options.validate()?),
+            Some(CliCommand::Health(health)) => Command::Health(health),
             Some(CliCommand::Stop(redis)) => Command::Stop(redis),
             Some(CliCommand::Purge(options)) => Command::Purge(options),
             Some(CliCommand::Demo { verbose, pipeline, redis }) => {

@@ -71,6 +71,7 @@ fn main() -> ExitCode {
             commands::state_status::run(&directory, json, quiet)
         }
         Command::Status(options) => runtime.block_on(commands::remote::status(options)),
+        Command::Health(health) => commands::health::run(&health),
         Command::Stop(redis) => runtime.block_on(commands::remote::stop(redis)),
         Command::Purge(options) => runtime.block_on(commands::remote::purge(options)),
         Command::Config(arguments) => commands::config::run(arguments),

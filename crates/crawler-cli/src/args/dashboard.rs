@@ -120,7 +120,7 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// An address of the metrics. Its port is needed: something reads them.
-fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+pub fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     address(text).ok_or_else(|| "must be IP:PORT or PORT, such as 127.0.0.1:9090".into())
 }
 

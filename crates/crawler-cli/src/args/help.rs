@@ -341,6 +341,18 @@ Exit status:
   130  interrupted by Ctrl-C
   143  terminated by SIGTERM";
 
+pub const AFTER_HEALTH_HELP: &str = "\
+Requests /healthz, or with --ready /readyz, of a crawl, a frontier, a worker or
+a dashboard on this machine, and prints the answer. No token is needed.
+
+Environment:
+  CRAWLER_METRICS         default of --metrics, for the process and this command
+
+Exit status:
+  0    the process is healthy, or ready
+  1    it is not, or it does not answer
+  2    invalid arguments, or the process at the address is another one";
+
 pub const AFTER_STOP_HELP: &str = "\
 The workers finish their requests in flight and exit. Pending URLs stay in
 Redis. To continue the crawl, run 'crawler submit', or the same 'crawler crawl
@@ -478,6 +490,7 @@ mod tests {
             AFTER_WORKER_HELP,
             AFTER_SUBMIT_HELP,
             AFTER_STATUS_HELP,
+            AFTER_HEALTH_HELP,
             AFTER_DASHBOARD_HELP,
             AFTER_STOP_HELP,
             AFTER_PURGE_HELP,

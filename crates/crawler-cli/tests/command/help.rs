@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use crate::common::binary;
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "crawl",
     "check",
     "resume",
@@ -15,6 +15,7 @@ const COMMANDS: [&str; 15] = [
     "worker",
     "submit",
     "status",
+    "health",
     "stop",
     "purge",
     "config",

@@ -18,8 +18,14 @@ use super::process::{Process, poll, run, texts};
 const LONG_RUNNING: [&str; 3] = ["redis", "frontier", "worker"];
 const TOOLS: [&str; 5] = ["submit", "status", "stop", "collect", "purge"];
 
+/// The services of the profile 'monitoring'.
+const MONITORING: [&str; 3] = ["dashboard", "prometheus", "grafana"];
+
 /// The API key in the environment in which Docker Compose runs.
 const PAGERANK_KEY: &str = "open sesame";
+
+/// The token of the dashboard there.
+const TOKEN: &str = "a-token-of-the-dashboard";
 
 /// How often a condition is checked that takes a process to check.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -72,12 +78,16 @@ struct Containers {
     composition: Composition,
     volumes: TempDir,
     port: ReservedPort,
+    /// The ports of the metrics of the frontier and of a worker, which have an address of their own in a container.
+    metrics: [ReservedPort; 2],
 }
 
 impl Containers {
     fn new() -> Containers {
         let volumes = TempDir::new().unwrap();
-        let containers = Containers { composition: Composition::read(), volumes, port: ReservedPort::new() };
+        let (composition, port) = (Composition::read(), ReservedPort::new());
+        let metrics = [ReservedPort::new(), ReservedPort::new()];
+        let containers = Containers { composition, volumes, port, metrics };
         LONG_RUNNING
             .iter()
             .chain(&TOOLS)
@@ -106,6 +116,9 @@ impl Containers {
         {
             let value = value.as_str().unwrap().replace("${CRAWL:-crawl}", "crawl");
             let value = value.replace("${CRAWLER_PAGERANK_KEY:-}", PAGERANK_KEY);
+            let value = value.replace("${CRAWLER_DASHBOARD_TOKEN:-}", TOKEN);
+            let metrics = &self.metrics[usize::from(service == "worker")];
+            let value = value.replace(":9464", &format!(":{}", metrics.number()));
             command.env(name, value.replace("//redis/", &format!("//127.0.0.1:{}/", self.port.number())));
         }
         command.current_dir(volume).stdin(Stdio::null());
@@ -149,12 +162,13 @@ fn commands_of_the_containers_crawl_as_plain_processes() {
     assert!(!containers.is_healthy("redis") && !containers.is_healthy("worker"), "nothing runs yet");
     let redis = Process::start(containers.command("redis", &[]));
     poll("Redis", INTERVAL, || containers.is_healthy("redis"));
-    let roles =
-        ["frontier", "worker", "worker", "worker"].map(|it| Process::start(containers.command(it, &[])));
-    assert!(
-        containers.is_healthy("frontier") && containers.is_healthy("worker"),
-        "roles without a crawl are healthy"
-    );
+    let mut commands = ["frontier", "worker", "worker", "worker"].map(|it| containers.command(it, &[]));
+    // They share an address here.
+    commands[2..].iter_mut().for_each(|command| drop(command.env_remove("CRAWLER_METRICS")));
+    let roles = commands.map(Process::start);
+    poll("roles without a crawl to be healthy", INTERVAL, || {
+        containers.is_healthy("frontier") && containers.is_healthy("worker")
+    });
 
     let web = Web::builder().seeded_hosts(5, 6, 8).start();
     let ranks = Web::builder().site(Site::new().fallback(|_| Response::text(r#"{"response":[]}"#))).start();
@@ -197,31 +211,44 @@ fn every_container_is_confined_and_long_running_ones_have_health_checks() {
     let composition = Composition::read();
     let names: BTreeSet<&str> =
         composition.services.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(names, LONG_RUNNING.into_iter().chain(TOOLS).collect());
+    assert_eq!(names, LONG_RUNNING.into_iter().chain(TOOLS).chain(MONITORING).collect());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for name in names {
         let service = composition.service(name);
         assert_eq!(service["read_only"], true, "{name}");
         assert_eq!(strings(&service["cap_drop"]), ["ALL"], "{name}");
         assert_eq!(strings(&service["security_opt"]), ["no-new-privileges:true"], "{name}");
-        for opened in ["ports", "privileged", "cap_add", "pid", "network_mode", "expose"] {
+        for port in strings(&service["ports"]) {
+            assert!(MONITORING.contains(&name) && port.starts_with("127.0.0.1:"), "{name} publishes {port}");
+        }
+        for opened in ["privileged", "cap_add", "pid", "network_mode", "expose"] {
             assert!(service[opened].is_null(), "{name} has {opened}");
         }
         for (kind, declared) in [("volumes", "volumes"), ("networks", "networks")] {
             for used in strings(&service[kind]) {
                 let used = used.split(':').next().unwrap();
+                if used.starts_with("./") {
+                    assert!(root.join(used).exists(), "{name} mounts {used}");
+                    continue;
+                }
                 assert!(composition.document[declared].get(used).is_some(), "{name} uses {used}");
             }
         }
-        if LONG_RUNNING.contains(&name) {
+        if MONITORING.contains(&name) {
+            assert_eq!(strings(&service["profiles"]), ["monitoring"], "{name}");
+        }
+        if LONG_RUNNING.contains(&name) || MONITORING.contains(&name) {
             assert_eq!(service["restart"], "unless-stopped", "{name}");
             assert!(!strings(&service["healthcheck"]["test"]).is_empty(), "{name}");
         } else {
             assert_eq!(strings(&service["profiles"]), ["tools"], "{name}");
         }
-        if name != "redis" {
+        if !["redis", "prometheus", "grafana"].contains(&name) {
             assert_eq!(service["depends_on"]["redis"]["condition"], "service_healthy", "{name}");
         }
         let has_key = service["environment"].get("CRAWLER_PAGERANK_KEY").is_some();
+        let has_token = service["environment"].get("CRAWLER_DASHBOARD_TOKEN").is_some();
+        assert_eq!(has_token, ["frontier", "worker", "dashboard"].contains(&name), "{name}");
         assert_eq!(has_key, name == "frontier", "only the frontier queries the service");
     }
     // Redis has no password: only the crawler may reach it.
