@@ -5,6 +5,7 @@ mod failure_detector;
 mod frontier_role;
 mod process_identity;
 pub mod remote;
+mod statistics_parts;
 mod worker_role;
 
 use std::collections::{BTreeMap, HashMap};
@@ -21,6 +22,7 @@ use self::process_identity::{ProcessIdentity, is_surely_dead};
 use crate::backend::local::BackendConfig;
 use crate::backend::redis::{CrawlControl, CrawlState, JoinResult, Phase, RedisCrawl, Role};
 use crate::backend::{BackendError, Budget, Snapshot, WorkerId};
+use crate::crawl_view::CrawlPhase;
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::log;
 use crate::modules::page_pipeline::{ModuleFailures, after_redirects};
@@ -217,6 +219,16 @@ impl Crawler {
 /// Whether Redis has no crawl of this name.
 fn is_absent(phase: &Phase) -> bool {
     matches!(phase, Phase::Unknown | Phase::Purged)
+}
+
+/// The phase of a crawl as its observers see it.
+fn phase_of(phase: &Phase) -> CrawlPhase {
+    match phase {
+        Phase::Seeding | Phase::Running => CrawlPhase::Running,
+        Phase::Ended(end) => CrawlPhase::Ended(end_of(end).to_string()),
+        Phase::Unknown => CrawlPhase::Ended("Redis has no such crawl".into()),
+        Phase::Purged => CrawlPhase::Ended("the crawl was purged".into()),
+    }
 }
 
 /// The name under which the end of a crawl is stored in Redis.

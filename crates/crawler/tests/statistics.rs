@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crawler::Crawler;
+use crawler::internal::backend::WaitReason;
 use crawler::internal::backend::durable::StateReader;
 use crawler::internal::classic::{ClassicCrawl, ClassicInternals as _};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
@@ -253,4 +254,47 @@ fn statistics_of_a_classic_crawl_equal_the_servers_log() {
     assert!(matches!(last.phase, CrawlPhase::Ended(_)));
     assert_eq!((last.snapshot.pages, last.snapshot.requests), (report.stats.pages(), log.len() as u64));
     assert_eq!(last.limits.max_depth, Some(3));
+}
+
+#[test]
+fn hosts_that_hold_the_crawl_up_are_named_with_the_reason() {
+    let links: String = (0..200).map(|number| format!("<a href=/{number}>n</a>")).collect();
+    let page = move |_: &testweb::Request| Response::page(links.clone());
+    let failing =
+        Site::new().page("/", "<a href=/a>a</a><a href=/b>b</a><a href=/c>c</a>").fallback(|request| {
+            match &*request.path {
+                "/robots.txt" => Response::status(404),
+                _ => Response::hostile(Hostile::CloseImmediately),
+            }
+        });
+    let web = Web::builder()
+        .host("slow.test", Site::new().fallback(page.clone()))
+        .host("robots.test", Site::new().fallback(page).response("/robots.txt", Response::status(503)))
+        .host("failing.test", failing)
+        .start();
+    let seeds =
+        ["slow.test", "robots.test", "failing.test"].map(|host| web.url_of(host, "/").parse().unwrap());
+    let seeds_with_more =
+        seeds.clone().into_iter().chain([web.url_of("robots.test", "/more").parse().unwrap()]);
+    let crawler =
+        Crawler::from_seeds(seeds_with_more).unwrap().scope(Scope::domains(&seeds)).configure(|config| {
+            config.requests.dns_overrides = vec![("*".into(), [127, 0, 0, 1].into())];
+            config.requests.allow_private = true;
+            config.delay = Duration::from_millis(200);
+        });
+    let (crawler, views) = views(crawler.concurrency(8).max_time(Duration::from_millis(4_300)));
+    crawler.run_blocking().unwrap();
+    let views = views.lock().unwrap();
+    let reasons = |host: &str| -> Vec<WaitReason> {
+        let hosts = views.iter().flat_map(|view| &view.snapshot.waiting_hosts);
+        hosts.filter(|waiting| waiting.host.starts_with(host)).map(|waiting| waiting.why.clone()).collect()
+    };
+    let slow = reasons("slow.test");
+    assert!(slow.contains(&WaitReason::Delay(Duration::from_millis(200))), "{slow:?}");
+    let failing = reasons("failing.test");
+    assert!(failing.iter().any(|why| matches!(why, WaitReason::Resting { .. })), "{failing:?}");
+    for view in views.iter() {
+        let hosts = &view.snapshot.waiting_hosts;
+        assert!(hosts.is_sorted_by_key(|host| std::cmp::Reverse(host.waiting)), "{hosts:?}");
+    }
 }

@@ -57,6 +57,7 @@ mod seeds;
 mod sitemaps;
 mod sites;
 mod state;
+mod statistics;
 mod tables;
 mod trust;
 mod urls;

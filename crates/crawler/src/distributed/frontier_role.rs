@@ -5,18 +5,21 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::statistics_parts::PartWriter;
 use super::{
     CrawlLossDetector, FRONTIER_REPORT, FailureDetector, MemberReport, Membership, RoleExit, SharedCrawl,
-    StoredReport, end_name, end_of, is_absent,
+    StoredReport, end_name, end_of, is_absent, phase_of,
 };
 use crate::backend::redis::{CrawlState, FrontierProcess, Member, Phase, Role};
 use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
+use crate::crawl_view::{CrawlMonitor, CrawlView};
 use crate::distributed::process_identity::is_surely_dead;
 use crate::error::{Error, StorageErrorKind};
 use crate::frontier;
 use crate::log;
 use crate::pipeline::{CrawlEnd, Crawler, block_on};
 use crate::prioritizer::ServiceStats;
+use crate::statistics::Statistics;
 
 /// The token prefix of a placeholder for a worker that has URLs but no member.
 const NO_MEMBER: &str = "nobody";
@@ -58,6 +61,9 @@ struct FrontierRole<'a> {
     reported_service: Option<ServiceStats>,
     /// It is recorded that the state is on Redis.
     is_begun: bool,
+    /// The statistics, limits and phase of the crawl, as far as the frontier knows them.
+    monitor: Arc<CrawlMonitor>,
+    parts: PartWriter,
 }
 
 impl Crawler {
@@ -71,6 +77,10 @@ impl Crawler {
                 Err(exit) => return Ok(exit),
             };
             let (_, state) = membership.heartbeat().await?;
+            let monitor = Arc::new(CrawlMonitor::new(Duration::ZERO, Statistics::default(), self.limits()));
+            let Membership { control, identity, .. } = &membership;
+            monitor.recorders.adopt(control.recorder().clone());
+            let parts = PartWriter::start(control, &monitor, &identity.token, true);
             let mut frontier = FrontierRole {
                 crawler: &self,
                 shared,
@@ -82,11 +92,17 @@ impl Crawler {
                 seeding_since: None,
                 reported_service: None,
                 is_begun: false,
+                monitor,
+                parts,
             };
             let exit = frontier.run().await?;
             // A process that was declared dead is no longer a member.
+            let FrontierRole { membership, parts, .. } = frontier;
+            if !matches!(exit, RoleExit::Lost | RoleExit::Gone) {
+                parts.finish().await;
+            }
             if exit != RoleExit::Lost {
-                frontier.membership.leave().await?;
+                membership.leave().await?;
             }
             Ok::<_, BackendError>(exit)
         })?
@@ -220,6 +236,7 @@ impl FrontierRole<'_> {
                 () => {}
             }
             self.report_service().await?;
+            self.report_status(process).await?;
             self.remove_dead_members(process).await?;
             if is_running && let Some(end) = self.reached_limit(process).await? {
                 return self.end(self.state.run, end).await;
@@ -257,6 +274,17 @@ impl FrontierRole<'_> {
         self.reported_service.clone_from(&prioritizer_service);
         let report = MemberReport { prioritizer_service, ..MemberReport::default() };
         report.store(&self.membership.control, FRONTIER_REPORT).await
+    }
+
+    /// Adds the counts to the time series, and reports the status.
+    async fn report_status(&self, process: &FrontierProcess) -> Result<(), BackendError> {
+        let (snapshot, elapsed) = (process.backend().snapshot().await?, self.state.elapsed);
+        self.monitor.recorders.sample(&snapshot, elapsed);
+        if let Some(on_status) = &self.crawler.on_status {
+            let phase = phase_of(&self.state.phase);
+            on_status(&CrawlView { elapsed, phase, ..self.monitor.view(snapshot) });
+        }
+        Ok(())
     }
 
     async fn end(&mut self, run: u64, end: CrawlEnd) -> Result<Option<RoleExit>, BackendError> {
@@ -338,6 +366,8 @@ impl FrontierRole<'_> {
             }
         }
         process.flush().await?;
+        self.report_status(process).await?;
+        self.parts.merge_all().await;
         let control = &self.membership.control;
         let mut members = MemberReport::all(control).await?;
         members.push(MemberReport::with_traffic(control));

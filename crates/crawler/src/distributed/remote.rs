@@ -6,7 +6,7 @@ use url::Url;
 
 use super::crawl_loss::lost_message;
 use super::process_identity::is_surely_dead;
-use super::{MemberReport, SharedCrawl, StoredReport, end_name, end_of};
+use super::{MemberReport, SharedCrawl, StoredReport, end_name, phase_of, statistics_parts};
 pub use crate::backend::redis::CrawlInfo;
 pub use crate::backend::redis::RedisHealth;
 use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role};
@@ -64,12 +64,7 @@ pub struct CrawlStatus {
 impl CrawlStatus {
     /// Whether the crawl runs.
     pub fn phase(&self) -> CrawlPhase {
-        match &self.state.phase {
-            Phase::Seeding | Phase::Running => CrawlPhase::Running,
-            Phase::Ended(end) => CrawlPhase::Ended(end_of(end).to_string()),
-            Phase::Unknown => CrawlPhase::Ended("Redis has no such crawl".into()),
-            Phase::Purged => CrawlPhase::Ended("the crawl was purged".into()),
-        }
+        phase_of(&self.state.phase)
     }
 
     /// The same as an observer of a crawl in one process sees it.
@@ -156,7 +151,8 @@ impl RemoteCrawl {
         let reports = MemberReport::all(&self.control).await?;
         let prioritizer_service = reports.into_iter().find_map(|report| report.prioritizer_service);
         let snapshot = Snapshot { prioritizer_service, ..self.control.snapshot().await? };
-        let (statistics, limits, redis) = (Arc::default(), Limits::default(), RedisHealth::default());
+        let (statistics, limits) = statistics_parts::read(&self.control, &members).await?;
+        let (statistics, redis) = (Arc::new(statistics), self.control.health().await?);
         Ok(CrawlStatus { state, members, snapshot, statistics, limits, redis })
     }
 
@@ -195,7 +191,9 @@ impl RemoteCrawl {
                 ("cannot read the report of the crawl", "use the version of crawler that ran it");
             Error::Redis(StorageError::with_source(StorageErrorKind::Unsupported, what, error, remedy))
         })?;
-        Ok(Some(report.into_report(&self.seeds, resumed)))
+        let (statistics, _) = statistics_parts::read(&self.control, &[]).await?;
+        let report = report.into_report(&self.seeds, resumed);
+        Ok(Some(CrawlReport { statistics: Arc::new(statistics), ..report }))
     }
 
     /// A warning if the server's configuration can lose the crawl's data.

@@ -1,16 +1,19 @@
 //! The worker role: fetches the URLs that are routed to it, for as long as its heartbeats are acknowledged.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 
+use super::statistics_parts::PartWriter;
 use super::{
     CrawlLossDetector, MemberReport, Membership, RoleExit, SharedCrawl, end_name, end_of, is_absent,
 };
 use crate::backend::redis::{CrawlControl, Phase, RemoteBackend, Role};
-use crate::backend::{Backend, BackendError, WorkerId};
+use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
+use crate::crawl_view::CrawlMonitor;
 use crate::error::{Error, StorageErrorKind};
 use crate::fetch::fetcher::Fetcher;
 use crate::fetch::network::NetworkMonitor;
@@ -19,6 +22,8 @@ use crate::log;
 use crate::modules::page_pipeline::{ModuleFailures, PagePipeline};
 use crate::pipeline::local_run::{run_worker, worker_context};
 use crate::pipeline::{CrawlEnd, Crawler, block_on};
+use crate::statistics::Statistics;
+use crate::stats::RequestCounter;
 use crate::stop::StopHandle;
 use crate::worker::Worker;
 use crate::worker::liveness::{HeartbeatTime, LivenessGuard};
@@ -28,6 +33,9 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a worker checks whether its part files are free.
 const PARTS_POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The time between two reports of the status.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Part files are fsynced after this many heartbeats.
 const HEARTBEATS_PER_SYNC: u32 = 5;
@@ -125,6 +133,12 @@ impl Crawler {
             .with_proxy_health(self.proxy_health.clone())
             .with_request_counter(backend.request_counter())
             .with_robots_waits(self.robots_waits.clone());
+        let monitor = Arc::new(CrawlMonitor::new(Duration::ZERO, Statistics::default(), self.limits()));
+        monitor.recorders.adopt(membership.control.recorder().clone());
+        pipeline.record_failures(monitor.recorders.add());
+        let fetcher = fetcher.with_recorder(monitor.recorders.add());
+        let parts = PartWriter::start(&membership.control, &monitor, &membership.identity.token, false);
+        let requests = backend.request_counter();
         let worker = Arc::new(Worker::new(id, fetcher.with_liveness(liveness.clone()), context));
         let (done, is_done) = watch::channel(false);
         let worker_stop = stop.clone();
@@ -141,6 +155,7 @@ impl Crawler {
         let mut proxy_failure = None;
         let exit = tokio::select! {
             exit = heartbeats => exit,
+            never = self.report_status(&monitor, &requests) => match never {},
             never = self.robots_waits.report(|message| (shared.notice)(message)) => match never {},
             never = self.proxy_health.report(|message| (shared.notice)(message)) => match never {},
             cause = self.proxy_health.given_up() => {
@@ -182,6 +197,7 @@ impl Crawler {
         };
         // Do not write to a crawl that was purged.
         if exit != RoleExit::Gone {
+            parts.finish().await;
             report.store(&membership.control, &membership.identity.token).await?;
         }
         if !matches!(exit, RoleExit::Lost | RoleExit::Gone) {
@@ -194,6 +210,17 @@ impl Crawler {
         match proxy_failure {
             Some(cause) => Err(Error::Proxy(cause)),
             None => Ok(exit),
+        }
+    }
+
+    /// Reports the status of this worker once per second.
+    async fn report_status(&self, monitor: &CrawlMonitor, requests: &RequestCounter) -> Infallible {
+        loop {
+            if let Some(on_status) = &self.on_status {
+                let snapshot = Snapshot { requests: requests.total(), ..Snapshot::default() };
+                on_status(&monitor.view(snapshot));
+            }
+            sleep_until(Instant::now() + STATUS_INTERVAL).await;
         }
     }
 

@@ -8,7 +8,7 @@ use tokio::runtime;
 
 use super::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
 use crate::backend::durable::StateWriter;
-use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
+use crate::backend::{Backend, BackendError, Snapshot, WaitReason, WorkerId};
 use crate::crawl_view::{CrawlMonitor, CrawlPhase};
 use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
@@ -264,7 +264,16 @@ impl<R: Backend> LocalRun<'_, R> {
 
     async fn snapshot(&self, crawler: &Crawler) -> Result<Snapshot, BackendError> {
         let prioritizer_service = crawler.prioritizer.service_stats();
-        Ok(Snapshot { prioritizer_service, ..self.backend.snapshot().await? })
+        let mut snapshot = Snapshot { prioritizer_service, ..self.backend.snapshot().await? };
+        let is_paused = self.monitor.phase() == CrawlPhase::Paused;
+        for host in &mut snapshot.waiting_hosts {
+            host.why = match crawler.robots_waits.cause_of(&host.host) {
+                _ if is_paused => WaitReason::Paused,
+                Some(cause) => WaitReason::RobotsTxt(cause),
+                None => continue,
+            };
+        }
+        Ok(snapshot)
     }
 
     /// Completes the outputs, also after a failure, and returns the counts of the crawl.

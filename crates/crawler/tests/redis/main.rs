@@ -10,6 +10,7 @@ mod members;
 mod memory;
 mod near_duplicates;
 mod outages;
+mod statistics;
 mod takeovers;
 
 use std::collections::BTreeSet;

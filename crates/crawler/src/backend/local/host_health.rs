@@ -26,6 +26,8 @@ pub(super) struct HostHealth {
     last_failure: Option<Instant>,
     rests_until: Option<Instant>,
     unreachable: Option<Arc<str>>,
+    /// The last failure.
+    cause: Option<Arc<str>>,
 }
 
 impl HostHealth {
@@ -46,6 +48,11 @@ impl HostHealth {
     /// Until when the host receives no request.
     pub(super) fn rests_until(&self) -> Option<Instant> {
         self.rests_until
+    }
+
+    /// The last failure, if there was one since the last response.
+    pub(super) fn cause(&self) -> Option<&Arc<str>> {
+        self.cause.as_ref()
     }
 
     /// The last failure, if the host has failed so often that its URLs are not requested for some time.
@@ -78,8 +85,10 @@ impl HostHealth {
         };
         self.rests_until = Some(now + pause);
         let is_given_up = self.unreachable.is_none() && self.failures >= limits.max_failures;
+        let cause: Arc<str> = cause.into();
+        self.cause = Some(Arc::clone(&cause));
         if is_given_up {
-            self.unreachable = Some(cause.into());
+            self.unreachable = Some(cause);
         }
         is_given_up
     }

@@ -561,7 +561,7 @@ impl<S: Storage> LocalState<S> {
                 .collect(),
             owned_domains: self.waiting.owned_domains(),
             unreachable_hosts: self.unreachable_hosts.clone(),
-            waiting_hosts: Vec::new(),
+            waiting_hosts: self.waiting.most_waiting(&self.cooldowns),
             network_down: None,
             active_hosts: self.waiting.active_hosts(),
             sitemap_urls: self.counters.sitemap_urls,

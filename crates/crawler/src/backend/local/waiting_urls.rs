@@ -8,6 +8,7 @@
 
 mod domain_entry;
 mod host;
+mod most_waiting;
 mod ownership;
 mod workers;
 

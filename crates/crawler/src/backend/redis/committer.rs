@@ -101,6 +101,7 @@ impl Committer {
         let writing = std::time::Instant::now();
         let written: String = self.connection.confirmed(call, self.confirmation).await?;
         log::committed(writing);
+        self.connection.recorder().record_commit(writing.elapsed());
         let (end, message) = match written.as_str() {
             "written" => {
                 self.backend.inspect(|state| drop(state.storage.committed.send_replace(Ok(batch.number))));

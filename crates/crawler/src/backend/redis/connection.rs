@@ -32,6 +32,7 @@ use super::address::{Address, Node};
 use super::home::Home;
 use super::scripts::Lua;
 use crate::error::{StorageError, StorageErrorKind};
+use crate::statistics::Recorder;
 use crate::stop::StopHandle;
 
 /// The pauses between two attempts; each is twice the one before.
@@ -80,6 +81,8 @@ pub(super) struct Call {
     target: Target,
     /// The script that it runs.
     script: Option<&'static Lua>,
+    /// Whether the server waits before it replies.
+    waits: bool,
 }
 
 /// The server that a command is for.
@@ -98,18 +101,23 @@ impl Call {
 
     /// A command for the server that has a key. The key is no argument yet.
     pub(super) fn for_key(name: &str, key: impl Into<String>) -> Call {
-        Call { command: cmd(name), target: Target::Key(key.into()), script: None }
+        Call { command: cmd(name), target: Target::Key(key.into()), script: None, waits: false }
     }
 
     /// A command for one server.
     pub(super) fn for_server(name: &str, server: &Arc<Node>) -> Call {
-        Call { command: cmd(name), target: Target::Server(Arc::clone(server)), script: None }
+        Call { command: cmd(name), target: Target::Server(Arc::clone(server)), script: None, waits: false }
     }
 
     /// A script on keys with this base.
     pub(super) fn script(script: &'static Lua, base: &str) -> Call {
         let call = Call { script: Some(script), ..Call::for_key("EVALSHA", base) };
         call.arg(script.script.get_hash()).arg(1).arg(base)
+    }
+
+    /// A command for which the server waits before it replies. How long that takes says nothing about the server.
+    pub(super) fn waiting(self) -> Call {
+        Call { waits: true, ..self }
     }
 
     pub(super) fn arg(mut self, argument: impl ToRedisArgs) -> Call {
@@ -143,6 +151,8 @@ struct Traffic {
     connections: AtomicU64,
     round_trips: AtomicU64,
     commands: AtomicU64,
+    /// Records how long round trips take.
+    recorder: Recorder,
 }
 
 /// A connection that reconnects after an outage. Clones share it.
@@ -216,6 +226,11 @@ impl Connection {
     pub(super) fn traffic(&self) -> (u64, u64) {
         let Traffic { round_trips, commands, .. } = &self.shared.traffic;
         (round_trips.load(Ordering::Relaxed), commands.load(Ordering::Relaxed))
+    }
+
+    /// Records the round trips.
+    pub(super) fn recorder(&self) -> &Recorder {
+        &self.shared.traffic.recorder
     }
 
     /// Starts a future on the thread of the connection, where commands are cheaper.

@@ -11,10 +11,11 @@ use super::connection::{Call, Confirmation, Connection, Persistence};
 use super::frontier_process::FrontierProcess;
 use super::keys::CrawlKeys;
 use super::messages::{Message, encode};
-use super::{RedisCrawl, opening, purge};
+use super::{RedisCrawl, RedisHealth, health, opening, purge};
 use crate::backend::local::{BackendConfig, UNLIMITED_TTL, secret};
 use crate::modules::output::parts::CrawlIdentity;
 use crate::similarity::HashKey;
+use crate::statistics::Recorder;
 
 /// A crawl that was stopped can be resumed for at least so long.
 const MIN_KEPT: Duration = Duration::from_secs(3600);
@@ -115,6 +116,16 @@ impl CrawlControl {
     /// Round trips and commands so far, with those of a frontier and workers of this crawl in the same process.
     pub fn traffic(&self) -> (u64, u64) {
         self.shared.connection.traffic()
+    }
+
+    /// Records the round trips to Redis of this process.
+    pub(crate) fn recorder(&self) -> &Recorder {
+        self.shared.connection.recorder()
+    }
+
+    /// The state of Redis itself.
+    pub async fn health(&self) -> Result<RedisHealth, BackendError> {
+        health::health(&self.shared.connection).await
     }
 
     /// Counts and queue lengths, as the frontier has last written them.

@@ -1,8 +1,12 @@
 //! The state of the Redis server itself.
 
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
-/// The state of Redis. Fields that a server does not report are `None`.
+use super::super::BackendError;
+use super::connection::{Call, Connection};
+
+/// The state of Redis; of a cluster, of all its servers together. What a server does not report is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RedisHealth {
@@ -22,4 +26,74 @@ pub struct RedisHealth {
     pub last_save_ok: Option<bool>,
     /// How long the server took to reply, in milliseconds.
     pub rtt_ms: Option<u64>,
+}
+
+impl RedisHealth {
+    /// Adds what a server says about itself.
+    fn add(&mut self, information: &str) {
+        let field = |name: &str| {
+            let value = information.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.map(str::trim).filter(|value| !value.is_empty())
+        };
+        let number = |name| field(name).and_then(|value| value.parse::<u64>().ok());
+        let add = |sum: &mut Option<u64>, value: Option<u64>| {
+            *sum = [*sum, value].into_iter().flatten().reduce(u64::saturating_add);
+        };
+        let is_ok = |name| field(name).map(|value| value == "ok");
+        let version = field("valkey_version").or_else(|| field("redis_version")).map(str::to_owned);
+        self.version = self.version.take().or(version);
+        add(&mut self.used_memory, number("used_memory"));
+        add(&mut self.max_memory, number("maxmemory").filter(|bytes| *bytes > 0));
+        add(&mut self.connected_clients, number("connected_clients"));
+        add(&mut self.ops_per_second, number("instantaneous_ops_per_sec"));
+        let has_aof = number("aof_enabled") == Some(1);
+        self.aof_ok = both(self.aof_ok, is_ok("aof_last_write_status").filter(|_| has_aof));
+        self.last_save_ok = both(self.last_save_ok, is_ok("rdb_last_bgsave_status"));
+    }
+}
+
+fn both(one: Option<bool>, other: Option<bool>) -> Option<bool> {
+    [one, other].into_iter().flatten().reduce(|one, other| one && other)
+}
+
+/// Asks the servers.
+pub(super) async fn health(connection: &Connection) -> Result<RedisHealth, BackendError> {
+    let mut health = RedisHealth::default();
+    for (_, information) in connection.information().await? {
+        health.add(&information);
+    }
+    let (mut slowest, servers) = (None, connection.servers());
+    for server in &servers {
+        let asked = Instant::now();
+        connection.one::<String>(Call::for_server("PING", server)).await?;
+        slowest = slowest.max(Some(asked.elapsed()));
+    }
+    health.rtt_ms = slowest.and_then(|time| u64::try_from(time.as_millis()).ok());
+    Ok(health)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_of_a_cluster_are_added_up() {
+        let mut health = RedisHealth::default();
+        health.add("# Server\r\nredis_version:7.2.4\r\nused_memory:100\r\nused_memory_human:1M\r\nmaxmemory:0\r\nconnected_clients:3\r\naof_enabled:1\r\naof_last_write_status:ok\r\nrdb_last_bgsave_status:ok\r\n");
+        health.add("redis_version:7.2.4\r\nused_memory:50\r\nmaxmemory:1000\r\ninstantaneous_ops_per_sec:7\r\naof_enabled:1\r\naof_last_write_status:err\r\n");
+        let expected = RedisHealth {
+            version: Some("7.2.4".into()),
+            used_memory: Some(150),
+            max_memory: Some(1000),
+            connected_clients: Some(3),
+            ops_per_second: Some(7),
+            aof_ok: Some(false),
+            last_save_ok: Some(true),
+            rtt_ms: None,
+        };
+        assert_eq!(health, expected);
+        let mut unknown = RedisHealth::default();
+        unknown.add("aof_enabled:0\r\naof_last_write_status:ok\r\nused_memory:x\r\n");
+        assert_eq!(unknown, RedisHealth::default());
+    }
 }

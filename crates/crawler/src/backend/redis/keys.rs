@@ -21,7 +21,7 @@ use super::super::WorkerId;
 ///     epoch, batch   the number of the frontier, and of its last batch
 ///     status         counts and queue lengths for display
 ///     seeds:N        hash: how many seeds of a submission were new, for a minute
-/// crawler:{NAME:members}:   members with their heartbeats and reports; the phase of the crawl, and its result
+/// crawler:{NAME:members}:   members with their heartbeats, reports and statistics; the phase of the crawl, and its result
 /// crawler:{NAME:settings}:  the settings that all processes share
 /// crawler:{NAME:cN}:body:ID   page bodies, in parts that a cluster spreads over its nodes
 /// crawler:{NAME:cN}:robots:URL  robots.txt files of other domains

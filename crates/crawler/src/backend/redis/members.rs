@@ -239,6 +239,30 @@ impl CrawlControl {
         self.ask(self.member_call("HGETALL", "reports")).await
     }
 
+    /// Stores the statistics of a process, by its token.
+    pub(crate) async fn store_statistics(&self, token: &str, part: &[u8]) -> Result<(), BackendError> {
+        self.ask(self.member_script(&scripts::STORE_STATISTICS).arg(token).arg(part)).await
+    }
+
+    /// The statistics of all processes, by their tokens. Those that were merged with others are empty.
+    pub(crate) async fn statistics(&self) -> Result<BTreeMap<String, Vec<u8>>, BackendError> {
+        self.ask(self.member_call("HGETALL", "statistics")).await
+    }
+
+    /// Replaces the statistics of processes that are gone by their sum with those that were merged before, unless another
+    /// process has done that.
+    pub(crate) async fn merge_statistics(
+        &self,
+        merged: &[u8],
+        tokens: &[&String],
+    ) -> Result<(), BackendError> {
+        let mut call = self.member_script(&scripts::MERGE_STATISTICS).arg(merged);
+        for token in tokens {
+            call = call.arg(*token);
+        }
+        self.ask::<u8>(call).await.map(drop)
+    }
+
     /// Stores the result of a run, unless another one was started meanwhile.
     pub async fn store_result(&self, run: u64, result: &str) -> Result<(), BackendError> {
         self.ask(self.member_script(&scripts::STORE_RESULT).arg(run).arg(result)).await

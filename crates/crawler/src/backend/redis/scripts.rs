@@ -36,5 +36,7 @@ scripts! {
     DECLARE_DEAD = file!("members.lua"), file!("declare_dead.lua");
     LEAVE = file!("members.lua"), file!("leave.lua");
     SET_PHASE = file!("members.lua"), file!("set_phase.lua");
+    STORE_STATISTICS = file!("members.lua"), file!("store_statistics.lua");
+    MERGE_STATISTICS = file!("members.lua"), file!("merge_statistics.lua");
     STORE_RESULT = file!("members.lua"), file!("store_result.lua");
 }

@@ -20,7 +20,7 @@ pub(super) async fn read_stream(
     type Entries = Vec<(String, Vec<(String, (String, Vec<u8>))>)>;
     let read =
         Call::for_key("XREAD", stream).arg("COUNT").arg(max).arg("BLOCK").arg(BLOCK.as_millis() as u64);
-    let read = read.arg("STREAMS").arg(stream).arg(after.to_string());
+    let read = read.arg("STREAMS").arg(stream).arg(after.to_string()).waiting();
     let entries: Option<Entries> = connection.one(read).await?;
     let entries = entries.into_iter().flatten().flat_map(|(_, entries)| entries);
     Ok(entries.filter_map(|(id, (_, message))| Some((id.parse().ok()?, message))).collect())

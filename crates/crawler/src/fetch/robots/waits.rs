@@ -47,6 +47,13 @@ impl RobotsWaits {
         Some(RobotsWait { sites: waits.len(), site: site.clone(), cause: cause.clone() })
     }
 
+    /// Why the robots.txt of a host, by its throttle key, could not be fetched yet; `None` if no URL waits for it.
+    pub(crate) fn cause_of(&self, host: &str) -> Option<String> {
+        let waits = self.lock();
+        let sites = ["http://", "https://"].map(|scheme| format!("{scheme}{host}"));
+        sites.iter().find_map(|site| waits.get(site)).cloned()
+    }
+
     /// Reports waiting sites to a function, at most once per minute.
     pub async fn report(&self, notice: impl Fn(&str)) -> Infallible {
         loop {

@@ -156,8 +156,6 @@ impl<S: Storage> LocalState<S> {
     /// waiting or leased, so leases are to be restored before.
     pub(crate) fn restore_host_delay(&mut self, host: &str, host_delay: HostDelay) {
         self.cooldowns.set(host.to_owned(), host_delay);
-        if !self.config.hosts.workers_share_throttle {
-            self.waiting.set_delay(host, host_delay.delay);
-        }
+        self.waiting.set_delay(host, host_delay.delay);
     }
 }

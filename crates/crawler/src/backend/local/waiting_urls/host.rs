@@ -27,7 +27,7 @@ pub(super) struct Host<Q> {
     pub(super) returned: VecDeque<QueuedTask>,
     pub(super) leased: usize,
     pub(super) health: HostHealth,
-    /// The delay between requests to it, as far as the workers have returned one and do not share a throttle.
+    /// The delay between requests to it, as far as the workers have returned one.
     pub(super) delay: Duration,
     pub(super) has_timer: bool,
     /// The queues in which the host is in its domain's list.
@@ -156,6 +156,11 @@ impl<Q: Default> Host<Q> {
             Some(queue) => self.take(queue, storage),
             None => Ok(None),
         }
+    }
+
+    /// How many of its URLs wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.returned.len() + self.queues.iter().map(|host_queue| 1 + host_queue.rest_len).sum::<usize>()
     }
 
     /// Whether nothing refers to the host.

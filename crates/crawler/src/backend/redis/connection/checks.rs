@@ -89,7 +89,7 @@ impl Connection {
     }
 
     /// What each server says about itself.
-    async fn information(&self) -> Result<Vec<(Arc<Node>, String)>, BackendError> {
+    pub(in super::super) async fn information(&self) -> Result<Vec<(Arc<Node>, String)>, BackendError> {
         let servers = self.servers();
         let calls = servers.iter().map(|server| Call::for_server("INFO", server)).collect();
         let information = self.all(calls).await?;

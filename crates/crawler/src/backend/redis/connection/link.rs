@@ -142,10 +142,15 @@ impl Link {
         let client = self.client(shared).await?;
         shared.traffic.commands.fetch_add(1, Ordering::Relaxed);
         // Every command under way has a clone.
-        if Arc::strong_count(&client.driver) == 2 {
+        let is_first = Arc::strong_count(&client.driver) == 2;
+        if is_first {
             shared.traffic.round_trips.fetch_add(1, Ordering::Relaxed);
         }
+        let started = Instant::now();
         let sent = self.send_to(&client, shared, call, confirmation).await;
+        if is_first && !call.waits && sent.is_ok() {
+            shared.traffic.recorder.record_redis_round_trip(started.elapsed());
+        }
         if let Err(failure) = &sent
             && failure.ends_connection()
         {
