@@ -229,7 +229,7 @@ const changeLimits = (limits) => async (form) => {
     ["set-max-bytes", valueOf("bytes"), current(limits.max_bytes), Math.round],
     ["set-max-time", valueOf("time"), current(limits.max_time), Number],
     ["set-delay", valueOf("delay"), Number.isFinite(limits.delay) ? limits.delay : null, Number],
-  ].filter(([, value, before]) => value !== before && !(value === null && before === undefined));
+  ].filter(([, value, before]) => (value === null || before === null ? value !== before : Math.abs(value - before) > before * 1e-9));
   const missing = changes.find(([action, value]) => value === null && action !== "set-max-time");
   if (missing) {
     throw new Error("cannot remove this limit: only the maximum time can be empty; write a number");

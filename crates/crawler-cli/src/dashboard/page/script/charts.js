@@ -51,11 +51,10 @@ const addSamples = (status) => {
       .map((sample) => sample.map(finite));
   }
   const now = [status.elapsed, totals.pages, totals.requests, totals.bytes, totals.failed].map(finite);
-  const last = samples[samples.length - 1];
-  if (last && now[0] < last[0] - 1) {
-    samples = [];
-  }
-  if (!last || now[0] > last[0]) {
+  const latest = samples.length > 0 ? samples[samples.length - 1][0] : -1;
+  if (now[0] < latest - 1) {
+    samples = [now];
+  } else if (now[0] > latest) {
     samples.push(now);
   }
   if (samples.length > MAX_SAMPLES) {

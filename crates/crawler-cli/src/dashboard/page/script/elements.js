@@ -18,37 +18,40 @@ const hide = (element, hidden) => {
 };
 
 const element = (tag, className, ...children) => {
-  const made = document.createElement(tag);
+  const node = document.createElement(tag);
   if (className) {
-    made.className = className;
+    node.className = className;
   }
-  made.append(...children);
-  return made;
+  node.append(...children);
+  return node;
 };
 
 const shape = (tag, attributes, ...children) => {
-  const made = document.createElementNS(SVG, tag);
+  const node = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) {
-    made.setAttribute(name, value);
+    node.setAttribute(name, value);
   }
-  made.append(...children);
-  return made;
+  node.append(...children);
+  return node;
 };
 
 const button = (className, text, label, action) => {
-  const made = element("button", className, text);
-  made.type = "button";
+  const node = element("button", className, text);
+  node.type = "button";
   if (label) {
-    made.setAttribute("aria-label", label);
+    node.setAttribute("aria-label", label);
   }
-  made.addEventListener("click", action);
-  return made;
+  node.addEventListener("click", action);
+  return node;
 };
+
+// The children that `each` has made, by parent and key.
+const made = new WeakMap();
 
 // Makes the children of `parent` those of `items`, one each. Reuses the children of items with the same key, and leaves
 // the order alone while one of them has the focus, because a moved element loses it.
 const each = (parent, items, keyOf, make, update) => {
-  const children = parent.children_ || (parent.children_ = new Map());
+  const children = made.get(parent) || new Map();
   const fresh = new Map();
   const focused = parent.contains(document.activeElement);
   let place = parent.firstChild;
@@ -73,7 +76,7 @@ const each = (parent, items, keyOf, make, update) => {
       child.remove();
     }
   }
-  parent.children_ = fresh;
+  made.set(parent, fresh);
 };
 
 // A link to a page of the web, only if its URL is one of HTTP; otherwise the text.
@@ -82,12 +85,12 @@ const link = (url) => {
   try {
     const { protocol } = new URL(url);
     if (protocol === "http:" || protocol === "https:") {
-      const made = element("a", "url", shown);
-      made.href = url;
-      made.target = "_blank";
-      made.rel = "noopener noreferrer";
-      made.dir = "ltr";
-      return made;
+      const node = element("a", "url", shown);
+      node.href = url;
+      node.target = "_blank";
+      node.rel = "noopener noreferrer";
+      node.dir = "ltr";
+      return node;
     }
   } catch {
     // Not a URL.

@@ -114,8 +114,8 @@ const receive = (event) => {
 };
 
 const disconnected = (reason) => {
-  document.body.dataset.connection = "lost";
   const ended = latestStatus && latestStatus.phase === "ended";
+  document.body.dataset.connection = ended ? "over" : "lost";
   const since = receivedAt ? ` This is the state of ${clock(receivedAt / 1000)}.` : "";
   const what = ended ? "The crawler has exited." : "Connection lost, reconnecting…";
   notice("connection", `${what}${since}${reason ? ` The server says: ${reason}` : ""}`, ended ? "end" : "warn");

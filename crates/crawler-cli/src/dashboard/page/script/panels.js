@@ -242,10 +242,7 @@ const showLatest = (status) => {
   }
   const latest = list(status.latest).slice().sort((one, other) => finite(other.at) - finite(one.at)).slice(0, 50);
   each(parent, latest, (entry) => `${entry.at} ${entry.url}`, makeLatest, () => {});
-  if (latest.length === 0) {
-    parent.replaceChildren(element("li", "empty", "No URL yet."));
-    parent.children_ = new Map([["", parent.firstChild]]);
-  }
+  hide(byId("no-latest"), latest.length > 0);
 };
 
 const makeLatest = (entry) => {
