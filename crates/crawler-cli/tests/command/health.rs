@@ -31,7 +31,8 @@ fn process_with_metrics_is_healthy_while_it_crawls() {
     crawl.signal(rustix::process::Signal::TERM);
     crawl.wait().expect(143);
 
-    let ended = run(&["health", "--metrics", &web.port().to_string()]).expect(2);
+    let other = serve(Site::new());
+    let ended = run(&["health", "--metrics", &other.port().to_string()]).expect(2);
     assert!(
         ended.stderr.contains("does not serve /healthz; give the address of --metrics"),
         "{}",
