@@ -1,13 +1,13 @@
 //! `crawler check`: which links are reported, and what servers see of the check.
 
+mod anchors;
+mod resumed;
+
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::Value;
 use testweb::{Hostile, Response, Site, Web};
 
@@ -294,32 +294,6 @@ fn links_that_redirect_are_judged_by_their_target() {
 }
 
 #[test]
-fn anchors_are_checked_on_request() {
-    let pages = &[
-        (
-            "/",
-            "<a href=/p#here>x</a><a href=/p#gone>Gone</a><a href=/p#%C3%A4%20b>x</a><a href=/p#top>x</a><a href=#self>x</a>\
-              <h1 id=self>x</h1><a href=#none>x</a><a href=/p#name>x</a><a href=/p>x</a><a href='/p#ä b'>x</a>\
-              <a href=/old#here>x</a><a href=http://b.test/#elsewhere>x</a>",
-        ),
-        ("/p", "<p id=here><p id='ä b'><a name=name>"),
-    ];
-    let web = serve(pages, |_| Response::page("x"));
-    // 'old' does not exist, so its anchor is not reported as well.
-    assert_eq!(found(&web, &report(&web, "", 1), "broken"), ["/old: HTTP 404 Not Found"]);
-    let report = report(&web, "--fragments", 1);
-    assert_eq!(
-        found(&web, &report, "broken"),
-        [
-            "/#none: the page has no element with the identifier \"none\"",
-            "/old: HTTP 404 Not Found",
-            "/p#gone: the page has no element with the identifier \"gone\""
-        ]
-    );
-    assert_eq!(links(&web, &report["broken"][2]), ["/ a Gone"]);
-}
-
-#[test]
 fn accepted_statuses_are_fine_and_excluded_urls_are_not_requested() {
     let web = serve(
         &[(
@@ -341,25 +315,6 @@ fn links_of_one_page_are_checked_with_a_depth_of_0() {
     let report = report(&web, "--max-depth 0", 1);
     assert_eq!(found(&web, &report, "broken"), ["/b: HTTP 404 Not Found"]);
     assert_eq!(requests(&web, "a.test"), ["GET /", "GET /b", "HEAD /a", "HEAD /b"]);
-}
-
-#[test]
-fn incomplete_check_says_so_and_is_completed_by_the_same_command() {
-    let web = serve(
-        &[("/", "<a href=/a>x</a><img src=/i>"), ("/a", "<a href=/b>x</a>"), ("/b", "<a href=/gone>x</a>")],
-        missing,
-    );
-    let directory = tempfile::tempdir().unwrap();
-    let state = format!("--state {}", directory.path().join("state").display());
-    let ended = check(&web, &format!("{state} --max-pages 1 --workers 1"));
-    assert!(ended.stdout.contains("\nNot complete: "), "{}", ended.stdout);
-    assert!(ended.stderr.contains("Stopped: 1 page (--max-pages)"), "{}", ended.stderr);
-    let report = report(&web, &state, 1);
-    assert_eq!(found(&web, &report, "broken"), ["/gone: HTTP 404 Not Found", "/i: HTTP 404 Not Found"]);
-    assert_eq!((&report["complete"], &report["counts"]["pages"]), (&true.into(), &3.into()));
-    // Nothing was requested twice.
-    let gets = requests(&web, "a.test");
-    assert_eq!(gets.iter().filter(|request| *request == "GET /").count(), 1, "{gets:?}");
 }
 
 #[test]
@@ -445,74 +400,6 @@ fn invalid_arguments_are_explained() {
     }
 }
 
-/// Continues the check in a state directory.
-fn resume(state: &Path, options: &str) -> Ended {
-    let mut command = binary();
-    command.arg("resume").arg(state).args(options.split_whitespace());
-    Running::start(command, "/nowhere".into(), None).wait()
-}
-
-#[test]
-fn failures_that_a_resumed_check_finds_fixed_are_fine() {
-    let is_up = Arc::new(AtomicBool::new(false));
-    let fixed = Arc::clone(&is_up);
-    let recovering = move |request: &testweb::Request| match request.path.as_str() {
-        "/robots.txt" => Response::status(404),
-        _ if fixed.load(Ordering::SeqCst) => Response::page("x"),
-        _ => Response::hostile(Hostile::CloseImmediately),
-    };
-    let others = recovering.clone();
-    let html = "<a href=/p>x</a><img src=/i><a href=http://b.test:PORT/>x</a>";
-    let site = Site::new().fallback(move |request| match request.path.as_str() {
-        "/" => Response::page(html.replace("PORT", request.authority.rsplit(':').next().unwrap())),
-        _ => recovering(request),
-    });
-    let web = Web::builder().host("a.test", site).host("b.test", Site::new().fallback(others)).start();
-    let directory = tempfile::tempdir().unwrap();
-    let (state, graph) = (directory.path().join("state"), directory.path().join("graph"));
-    let first = report(&web, &format!("--state {} --module graphml={}", state.display(), graph.display()), 1);
-    assert_eq!(first["counts"]["broken"], 3, "{first}");
-    let node = || {
-        let graph = fs::read_to_string(&graph).unwrap();
-        graph.lines().find(|line| line.contains("<node") && line.contains("/p\"")).unwrap().to_owned()
-    };
-    assert!(!node().contains(">page<"), "{}", node());
-
-    is_up.store(true, Ordering::SeqCst);
-    let again = resume(&state, "--retry-failed").expect(0);
-    let again: Value = serde_json::from_str(&again.stdout).unwrap();
-    assert_eq!((&again["counts"]["broken"], &again["counts"]["pages"]), (&0.into(), &2.into()), "{again}");
-    assert_eq!((&again["complete"], &again["counts"]["urls"]), (&true.into(), &4.into()), "{again}");
-    assert!(node().contains(">page<"), "{}", node());
-}
-
-#[test]
-fn statuses_are_no_longer_accepted_when_a_resumed_check_says_so() {
-    let web = serve(&[("/", "<a href=/gone>x</a><a href=http://b.test/>x</a>")], missing);
-    let directory = tempfile::tempdir().unwrap();
-    let state = format!("--state {}", directory.path().join("state").display());
-    assert_eq!(report(&web, &format!("{state} --accept 404"), 0)["counts"]["broken"], 0);
-    let hits = web.hits();
-    let report = report(&web, &state, 1);
-    assert_eq!(found(&web, &report, "broken"), ["/gone: HTTP 404 Not Found", "b.test/: HTTP 404 Not Found"]);
-    assert_eq!(web.hits(), hits);
-}
-
-#[test]
-fn check_that_is_resumed_with_other_modules_keeps_its_report_and_prints_none() {
-    let web = serve(&[("/", "<a href=/a>x</a><a href=/gone>x</a>"), ("/a", "x")], missing);
-    let directory = tempfile::tempdir().unwrap();
-    let (state, urls) = (directory.path().join("state"), directory.path().join("urls.csv"));
-    check(&web, &format!("--state {} --format json --max-pages 1 --workers 1", state.display()));
-    let ended = resume(&state, &format!("--module urls={} --max-pages 10", urls.display())).expect(0);
-    assert!(!ended.stdout.contains("linked_from"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("Pages "), "{}", ended.stdout);
-    let report = fs::read_to_string(state.join("report")).unwrap();
-    let report: Value = serde_json::from_str(&report).unwrap_or_else(|_| panic!("{report}"));
-    assert_eq!((&report["version"], &report["counts"]["pages"]), (&1.into(), &1.into()));
-    assert!(fs::read_to_string(&urls).unwrap().contains("/gone"));
-}
-
 #[test]
 fn redirect_loop_of_a_seed_is_reported() {
     let site = Site::new().page("/", "x").redirect("/loop", "/pool").redirect("/pool", "/loop");
@@ -528,31 +415,6 @@ fn dash_as_the_file_of_the_report_is_standard_output() {
     let ended = check(&web, "--output - --format json").expect(0);
     let report: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}", ended.stdout));
     assert_eq!(report["counts"]["pages"], 1);
-}
-
-#[test]
-fn check_that_was_killed_is_completed_with_every_link() {
-    let pages = (0..40).map(|page| format!("/{page}"));
-    let html =
-        |page: usize| format!("<a href=/{}>next</a><a href=/gone/{page}>x</a><a href=/gone>x</a>", page + 1);
-    let site = pages.enumerate().fold(Site::new(), |site, (page, path)| site.page(&path, html(page)));
-    let web = Web::builder().host("a.test", site.page("/", html(0)).page("/40", "the end")).start();
-    let directory = tempfile::tempdir().unwrap();
-    let state = format!("--delay 5ms --state {}", directory.path().join("state").display());
-    let running = start(&web, &state);
-    let started = std::time::Instant::now();
-    while web.hits() < 30 {
-        assert!(started.elapsed() < Duration::from_secs(60), "{} requests", web.hits());
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    running.signal(Signal::KILL);
-    assert_eq!(running.status(), None);
-    let report = report(&web, &state, 1);
-    assert_eq!(report["complete"], true, "{}", report["gaps"]);
-    assert_eq!((&report["counts"]["pages"], &report["counts"]["links"]), (&41.into(), &120.into()));
-    assert_eq!(report["counts"]["broken"], 41);
-    let gone = report["broken"].as_array().unwrap().iter().find(|gone| gone["pages"] == 40);
-    assert_eq!(links(&web, gone.expect("every page links to /gone")).len(), 40);
 }
 
 #[test]
