@@ -209,11 +209,15 @@ pub trait PageHandler {
     /// The details of the next link, if they are wanted and the link has a target.
     fn link_detail(&mut self, _detail: LinkDetail) {}
 
-    /// The details of a link that does not resolve to a URL, if details are wanted, with the start of its target.
+    /// The details of a link that does not resolve to a URL, if details are wanted, with the start of its target, without
+    /// what may be a password.
     fn bad_link_detail(&mut self, _bad_link: BadLink, _target: &str, _detail: LinkDetail) {}
 
     /// A file that the page needs, if they are wanted. They follow after the links.
     fn requisite(&mut self, _kind: RequisiteKind, _target: Result<&str, BadLink>) {}
+
+    /// The label of the requisite before, if it has one and link details are wanted.
+    fn requisite_label(&mut self, _label: &str) {}
 
     /// The name of a place in the page, if they are wanted; `None` if there are names that are too long, or too many.
     fn id(&mut self, _id: Option<&str>) {}
@@ -263,6 +267,10 @@ impl<H: PageHandler + ?Sized> PageHandler for &mut H {
 
     fn requisite(&mut self, kind: RequisiteKind, target: Result<&str, BadLink>) {
         (**self).requisite(kind, target);
+    }
+
+    fn requisite_label(&mut self, label: &str) {
+        (**self).requisite_label(label);
     }
 
     fn id(&mut self, id: Option<&str>) {
@@ -407,7 +415,7 @@ impl<'p> Targets<'p> {
                         Err(bad_link) => {
                             let start = parts::start_of(target, &mut max_bytes);
                             let detail = details.detail(index, kind, "", context, &mut max_bytes);
-                            handler.bad_link_detail(bad_link, start, detail);
+                            handler.bad_link_detail(bad_link, &start, detail);
                         }
                     }
                 }

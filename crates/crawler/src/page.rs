@@ -73,7 +73,7 @@ pub struct NotRequested {
     pub links: Vec<(usize, RejectReason)>,
     /// Of the requisites.
     pub requisites: Vec<(usize, RejectReason)>,
-    /// Links that do not resolve to a URL: why, the start of each target unless it may contain a password, and what else the page
+    /// Links that do not resolve to a URL: why, the start of each target without what may be a password, and what else the page
     /// says about it.
     pub bad_links: Vec<(BadLink, String, LinkDetail)>,
     /// Whether the page has more links than are read.
@@ -85,12 +85,25 @@ pub struct NotRequested {
 pub struct PageRequisites {
     urls: UrlList,
     kinds: Vec<RequisiteKind>,
+    /// The labels of those that have one, by ascending index.
+    labels: Vec<(usize, String)>,
 }
 
 impl PageRequisites {
     pub(crate) fn push(&mut self, kind: RequisiteKind, url: &str) {
         self.urls.push(url);
         self.kinds.push(kind);
+    }
+
+    /// Gives the last one a label.
+    pub(crate) fn label_last(&mut self, label: &str) {
+        self.labels.push((self.kinds.len().saturating_sub(1), label.to_owned()));
+    }
+
+    /// The label of one that has one: the `aria-label`, `alt` or `title` of its element, if link details are wanted.
+    pub fn label(&self, index: usize) -> Option<&str> {
+        let found = self.labels.binary_search_by_key(&index, |(labelled, _)| *labelled).ok()?;
+        Some(&self.labels[found].1)
     }
 
     /// The URLs, and what they are needed for.

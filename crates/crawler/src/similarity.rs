@@ -244,6 +244,10 @@ impl<C: ContentHasher, H: PageHandler> PageHandler for ShingleHandler<'_, C, H> 
         self.inner.requisite(kind, target);
     }
 
+    fn requisite_label(&mut self, label: &str) {
+        self.inner.requisite_label(label);
+    }
+
     fn id(&mut self, id: Option<&str>) {
         self.inner.id(id);
     }

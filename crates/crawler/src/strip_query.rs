@@ -150,6 +150,10 @@ impl<H: PageHandler> PageHandler for StripLinks<'_, H> {
         self.inner.requisite(kind, target.as_deref().map_err(|bad_link| *bad_link));
     }
 
+    fn requisite_label(&mut self, label: &str) {
+        self.inner.requisite_label(label);
+    }
+
     fn id(&mut self, id: Option<&str>) {
         self.inner.id(id);
     }

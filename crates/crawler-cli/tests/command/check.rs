@@ -120,6 +120,22 @@ fn broken_link_is_reported_with_every_page_that_links_to_it() {
 }
 
 #[test]
+fn link_without_text_is_shown_with_its_label() {
+    let web = serve(
+        &[(
+            "/",
+            "<a href=/1><img src=/i alt='The &lt;logo&gt;'></a><a href=/1 aria-label=Close title=no><svg></svg></a>\
+             <a href=/1 title=Tip> </a><a href=/1>text<img src=/j alt=no></a><a href=/1></a><iframe src=/1 title=Map></iframe>",
+        )],
+        missing,
+    );
+    let report = report(&web, "", 1);
+    let expected = ["/ a ", "/ a Close", "/ a The <logo>", "/ a Tip", "/ a text", "/ frame Map"];
+    assert_eq!(links(&web, &report["broken"][0]), expected);
+    assert_eq!(links(&web, &report["broken"][1]), ["/ image The <logo>"]);
+}
+
+#[test]
 fn site_without_a_broken_link_exits_with_status_0() {
     let web = serve(
         &[("/", "<a href=/a>a</a>"), ("/a", "<a href=mailto:me@a.test>m</a><a href=#top>t</a>")],
@@ -263,8 +279,11 @@ fn each_failure_is_named() {
         ]
     );
     let not_checked = found(&web, &report, "not_checked");
-    assert_eq!(not_checked, ["a malformed URL: a user name or password in the URL"]);
+    assert_eq!(not_checked, ["…@a.test/: a user name or password in the URL"]);
     assert!(!report.to_string().contains("secret"));
+    let text = short(&web, &check(&web, "--timeout 500ms").expect(1).stdout);
+    let listed = "Not checked\n\n  …@a.test/\n    a user name or password in the URL\n    linked from 1 page:\n      /  \"x\"\n";
+    assert!(text.contains(listed), "{text}");
 }
 
 #[test]

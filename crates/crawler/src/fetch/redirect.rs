@@ -4,7 +4,7 @@ use url::Url;
 
 use super::http::headers::excerpt;
 use crate::config::MAX_REDIRECTS;
-use crate::html;
+use crate::html::{self, parts::without_user_info};
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::scope::RejectReason;
@@ -41,15 +41,19 @@ pub fn follow(
     }
 }
 
+/// The fragment of a Location header, which replaces that of the link. `None` if it has none, or a very long one.
+pub fn fragment(location: &str) -> Option<&str> {
+    let (_, fragment) = location.trim_end().split_once('#')?;
+    Some(fragment).filter(|fragment| fragment.len() <= html::MAX_URL_BYTES)
+}
+
 /// A target that is not followed, for messages: without credentials. Of one that is not a URL, or a very long one, the
 /// start.
 fn display_target(url: &Url, location: &str) -> String {
     match url.join(location) {
         Ok(target) if target.as_str().len() <= html::MAX_URL_BYTES => without_credentials(&target).into(),
         Ok(target) => excerpt(without_credentials(&target).as_str()),
-        // The start may contain credentials.
-        Err(_) if location.contains('@') => "a malformed URL".into(),
-        Err(_) => excerpt(location),
+        Err(_) => excerpt(&without_user_info(location)),
     }
 }
 
@@ -72,6 +76,18 @@ mod tests {
         });
         assert_eq!(outcome, Outcome::Redirect { to: "http://a.test/z".into() });
         assert_eq!(admitted, [("http://a.test/z".to_owned(), 4)]);
+    }
+
+    #[test]
+    fn fragment_of_the_target_is_what_follows_the_first_number_sign() {
+        for (location, expected) in [
+            ("/x#a%20#b ", Some("a%20#b")),
+            ("#", Some("")),
+            ("/x", None),
+            (&format!("#{}", "x".repeat(3_000)), None),
+        ] {
+            assert_eq!(fragment(location), expected, "{location:.40}");
+        }
     }
 
     #[test]
@@ -101,7 +117,7 @@ mod tests {
             ("mailto:me@b.test", "mailto:me@b.test"),
             (long.as_str(), &format!("http://a.test/{}…", "x".repeat(86))),
             ("http://[bad", "http://[bad"),
-            ("http://me:secret@[bad", "a malformed URL"),
+            ("http://me:secret@[bad", "http://…@[bad"),
         ] {
             match follow_from(0, location, Ok(())) {
                 Outcome::RedirectRejected { to, why: RejectReason::InvalidLink(_) } => assert_eq!(to, named),

@@ -1,6 +1,7 @@
 //! The parts of a page that only some outputs and modules want: details of its links, the files that it needs, and the
 //! places that links can lead to.
 
+use std::borrow::Cow;
 use std::ops::{BitOr, BitOrAssign};
 
 use url::Url;
@@ -63,7 +64,8 @@ pub struct LinkDetail {
     pub kind: LinkKind,
     /// Its `rel` attribute, decoded; empty if it has none.
     pub rel: String,
-    /// Its text: decoded, in one line, up to 100 characters.
+    /// Its text: decoded, in one line, up to 100 characters. Of a link without text, the `aria-label`, `alt` or `title` of its
+    /// element, or else of the first image in it that has one.
     pub text: String,
     /// What follows `#` in its target, as spelled in the page, with percent-encoding.
     pub fragment: Option<String>,
@@ -76,8 +78,10 @@ pub(super) struct RawParts<'p> {
     texts: Vec<(usize, &'p [u8])>,
     /// The `rel` attribute of each link.
     rels: Vec<&'p [u8]>,
-    /// Values that may contain URLs of requisites, at most [`MAX_LINKS`].
-    references: Vec<(ReferenceKind, &'p [u8])>,
+    /// The label of each link: of its element, or of an image in it.
+    labels: Vec<&'p [u8]>,
+    /// Values that may contain URLs of requisites, at most [`MAX_LINKS`], each with the label of its element.
+    references: Vec<(ReferenceKind, &'p [u8], &'p [u8])>,
     /// At most [`MAX_LINKS`].
     ids: Vec<&'p [u8]>,
     /// Whether there are more references, and more IDs.
@@ -87,7 +91,7 @@ pub(super) struct RawParts<'p> {
 impl<'p> RawParts<'p> {
     /// The details of the links, one call per link with ascending indexes.
     pub(super) fn link_details(&self) -> LinkDetails<'_, 'p> {
-        LinkDetails { texts: &self.texts, rels: &self.rels }
+        LinkDetails { texts: &self.texts, rels: &self.rels, labels: &self.labels }
     }
 
     /// Passes the requisites and the IDs to a handler.
@@ -98,9 +102,18 @@ impl<'p> RawParts<'p> {
         context: &PageContext,
     ) {
         let max_bytes = max_link_bytes(context.page_bytes);
-        let mut requisites =
-            Requisites { handler, resolver, context, resolved: String::new(), max_bytes, count: 0 };
-        for &(kind, raw) in &self.references {
+        let mut requisites = Requisites {
+            handler,
+            resolver,
+            context,
+            resolved: String::new(),
+            label: String::new(),
+            max_bytes,
+            count: 0,
+        };
+        let wants_labels = requisites.handler.wanted_parts().link_details;
+        for &(kind, raw, label) in &self.references {
+            requisites.label = if wants_labels { one_line(label) } else { String::new() };
             requisites.reference(kind, raw);
         }
         if self.excess.0 {
@@ -133,8 +146,15 @@ pub fn read_stylesheet(
     let context = PageContext { page: stylesheet, page_bytes: body.len(), decoding: &utf8, encoding: &utf8 };
     let (resolver, max_bytes) = (UrlResolver::new(stylesheet), max_link_bytes(body.len()));
     let (resolver, context) = (&resolver, &context);
-    let mut requisites =
-        Requisites { handler, resolver, context, resolved: String::new(), max_bytes, count: 0 };
+    let mut requisites = Requisites {
+        handler,
+        resolver,
+        context,
+        resolved: String::new(),
+        label: String::new(),
+        max_bytes,
+        count: 0,
+    };
     css::each_url(&css, |url| requisites.target(url.kind, &url.target));
 }
 
@@ -144,6 +164,8 @@ struct Requisites<'a, H> {
     resolver: &'a UrlResolver<'a>,
     context: &'a PageContext<'a>,
     resolved: String,
+    /// The label of the element that is read.
+    label: String,
     max_bytes: usize,
     count: usize,
 }
@@ -191,21 +213,55 @@ impl<H: PageHandler> Requisites<'_, H> {
         }
         self.count += 1;
         self.handler.requisite(kind, result.map(|()| self.resolved.as_str()));
+        if result.is_ok() && !self.label.is_empty() && self.label.len() <= self.max_bytes {
+            self.max_bytes -= self.label.len();
+            self.handler.requisite_label(&self.label);
+        }
     }
 }
 
-/// The start of a target that is not a URL, as far as it fits into `max_bytes`.
-pub(super) fn start_of<'t>(target: &'t str, max_bytes: &mut usize) -> &'t str {
-    let end = target.char_indices().nth(MAX_TEXT_CHARS).map_or(target.len(), |(end, _)| end);
-    let start = Some(&target[..end]).filter(|start| start.len() <= *max_bytes).unwrap_or_default();
+/// The start of a target that is not a URL, without what may be a password, as far as it fits into `max_bytes`.
+pub(super) fn start_of(target: &str, max_bytes: &mut usize) -> String {
+    let mut start = without_user_info(target.trim()).into_owned();
+    truncate(&mut start);
+    if start.len() > *max_bytes {
+        start.clear();
+    }
     *max_bytes -= start.len();
     start
+}
+
+/// A target that is not a URL, with `…` in place of what may be a user name and a password.
+pub fn without_user_info(target: &str) -> Cow<'_, str> {
+    let Some(end) = target.rfind('@') else { return target.into() };
+    let is_scheme = |start: &str| {
+        let is_name =
+            |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        start.is_empty() || start.strip_suffix(':').is_some_and(is_name)
+    };
+    let authority = target[..end].find("//").filter(|slashes| is_scheme(&target[..*slashes]));
+    format!("{}…{}", &target[..authority.map_or(0, |slashes| slashes + 2)], &target[end..]).into()
+}
+
+/// A text in one line, of at most [`MAX_TEXT_CHARS`] characters.
+fn one_line(raw: &[u8]) -> String {
+    let mut text = text::one_line(&raw[..raw.len().min(MAX_RAW_BYTES)]);
+    truncate(&mut text);
+    text
+}
+
+fn truncate(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(MAX_TEXT_CHARS) {
+        text.truncate(end);
+        text.truncate(text.trim_end().len());
+    }
 }
 
 /// Decodes the details of links in ascending order.
 pub(super) struct LinkDetails<'t, 'p> {
     texts: &'t [(usize, &'p [u8])],
     rels: &'t [&'p [u8]],
+    labels: &'t [&'p [u8]],
 }
 
 impl LinkDetails<'_, '_> {
@@ -223,7 +279,11 @@ impl LinkDetails<'_, '_> {
             *max_bytes -= taken.len();
             taken
         };
-        let text = take(self.text(link));
+        let mut text = self.text(link);
+        if text.is_empty() {
+            text = self.labels.get(link).map(|label| one_line(label)).unwrap_or_default();
+        }
+        let text = take(text);
         let rel = self.rels.get(link).filter(|rel| rel.len() <= MAX_URL_BYTES);
         let rel = take(rel.map(|rel| attribute_text(rel, context.decoding).into_owned()).unwrap_or_default());
         let fragment = target.split_once('#').map(|(_, fragment)| {
@@ -241,10 +301,7 @@ impl LinkDetails<'_, '_> {
         let runs: Vec<&[u8]> = runs.iter().map(|(_, run)| *run).collect();
         // A space in place of markup.
         let mut text = text::one_line(&runs.join(&b' '));
-        if let Some((end, _)) = text.char_indices().nth(MAX_TEXT_CHARS) {
-            text.truncate(end);
-            text.truncate(text.trim_end().len());
-        }
+        truncate(&mut text);
         text
     }
 }
@@ -256,6 +313,8 @@ pub(super) struct PartsSink<'h, 'p, H> {
     wanted: PageParts,
     /// The link that the scanner is in.
     open: Option<OpenLink>,
+    /// The link of the tag that the scanner is at.
+    current: Option<usize>,
 }
 
 struct OpenLink {
@@ -265,7 +324,7 @@ struct OpenLink {
 
 impl<'h, 'p, H: PageHandler> PartsSink<'h, 'p, H> {
     pub(super) fn new(page: PageSink<'h, 'p, H>, wanted: PageParts) -> Self {
-        PartsSink { page, parts: RawParts::default(), wanted, open: None }
+        PartsSink { page, parts: RawParts::default(), wanted, open: None, current: None }
     }
 }
 
@@ -276,29 +335,38 @@ impl<'p, H: PageHandler> Sink<'p> for PartsSink<'_, 'p, H> {
         let index = self.page.targets.links.len();
         self.page.element(element, attributes);
         let is_link = self.page.targets.links.len() > index;
-        if is_link && self.wanted.link_details {
+        self.current = (is_link && self.wanted.link_details).then_some(index);
+        if self.current.is_some() {
             self.parts.rels.push(attributes.rel.unwrap_or_default());
+            self.parts.labels.push(b"");
         }
         if element == Element::Anchor {
             // An anchor ends at the next one, as in browsers.
-            self.open = (is_link && self.wanted.link_details).then_some(OpenLink { index, raw_bytes: 0 });
+            self.open = self.current.map(|index| OpenLink { index, raw_bytes: 0 });
         }
     }
 
     fn markup(&mut self, markup: Markup<'p>) {
+        let current = self.current.take();
         let Some(tag) = StartTag::parse(&markup) else { return };
-        let RawParts { ids, references, excess, .. } = &mut self.parts;
+        let image_in = self.open.as_ref().filter(|_| tag.is_image()).map(|open| open.index);
+        let RawParts { ids, references, labels, excess, .. } = &mut self.parts;
+        if let Some(label) = current.or(image_in).and_then(|link| labels.get_mut(link))
+            && label.is_empty()
+        {
+            *label = tag.label();
+        }
         if self.wanted.ids {
             tag.ids().for_each(|id| push(ids, id, &mut excess.1));
         }
         if self.wanted.requisites {
             tag.each_reference(|kind, value| {
                 if let ReferenceKind::Requisite(_) | ReferenceKind::Srcset | ReferenceKind::Style = kind {
-                    push(references, (kind, value), &mut excess.0);
+                    push(references, (kind, value, tag.label()), &mut excess.0);
                 }
             });
             if let Some(content) = StartTag::style(&markup) {
-                push(references, (ReferenceKind::StyleElement, content), &mut excess.0);
+                push(references, (ReferenceKind::StyleElement, content, b""), &mut excess.0);
             }
         }
     }

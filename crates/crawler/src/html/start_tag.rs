@@ -29,10 +29,13 @@ pub(super) enum Attribute {
     HttpEquiv,
     Integrity,
     CrossOrigin,
+    Alt,
+    AriaLabel,
+    Title,
 }
 
 /// The number of attributes in [`Attribute`].
-const ATTRIBUTES: usize = Attribute::CrossOrigin as usize + 1;
+const ATTRIBUTES: usize = Attribute::Title as usize + 1;
 
 impl Attribute {
     #[inline]
@@ -53,6 +56,8 @@ impl Attribute {
         const AS: Name = named("as");
         const TYPE: Name = named("type");
         const CONTENT: Name = named("content");
+        const ALT: Name = named("alt");
+        const TITLE: Name = named("title");
         Some(match name {
             HREF => Attribute::Href,
             SRC => Attribute::Src,
@@ -67,6 +72,8 @@ impl Attribute {
             AS => Attribute::As,
             TYPE => Attribute::Type,
             CONTENT => Attribute::Content,
+            ALT => Attribute::Alt,
+            TITLE => Attribute::Title,
             Name::LONG => {
                 let long = [
                     (&b"xlink:href"[..], Attribute::XlinkHref),
@@ -75,6 +82,7 @@ impl Attribute {
                     (b"http-equiv", Attribute::HttpEquiv),
                     (b"integrity", Attribute::Integrity),
                     (b"crossorigin", Attribute::CrossOrigin),
+                    (b"aria-label", Attribute::AriaLabel),
                 ];
                 return long
                     .into_iter()
@@ -190,6 +198,18 @@ impl<'p> StartTag<'p> {
     pub fn ids(&self) -> impl Iterator<Item = &'p [u8]> {
         let name = self.value(Attribute::Name).filter(|_| self.name == Name::A && !self.is_foreign);
         self.value(Attribute::Id).into_iter().chain(name).filter(|id| !id.is_empty())
+    }
+
+    /// Whether the element is an image that is not foreign.
+    pub fn is_image(&self) -> bool {
+        matches!(self.name, Name::IMG | Name::IMAGE) && !self.is_foreign
+    }
+
+    /// What the element is called for those who do not see it: `aria-label`, `alt` or `title`. Empty if it has none.
+    pub fn label(&self) -> &'p [u8] {
+        let labels = [Attribute::AriaLabel, Attribute::Alt, Attribute::Title];
+        let mut labels = labels.into_iter().filter_map(|attribute| self.value(attribute));
+        labels.find(|label| !label.trim_ascii().is_empty()).unwrap_or_default()
     }
 
     /// Calls `found` with every value that refers to another file, undecoded. Empty values refer to none.

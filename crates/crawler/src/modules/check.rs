@@ -282,6 +282,7 @@ impl Check {
         links.extend(page.requisites.iter().enumerate().map(|(index, (kind, url))| LinkEntry {
             url: url.into(),
             element: kind.name().into(),
+            text: page.requisites.label(index).unwrap_or_default().into(),
             rejected: rejection(&mut rejected, index),
             ..LinkEntry::default()
         }));

@@ -208,8 +208,6 @@ impl PageHandler for PageExtract<'_> {
     }
 
     fn bad_link_detail(&mut self, bad_link: BadLink, target: &str, detail: LinkDetail) {
-        // It may contain a password.
-        let target = if target.contains('@') { "" } else { target.trim() };
         self.bad_link_details.push((bad_link, target.to_owned(), detail));
     }
 
@@ -223,6 +221,10 @@ impl PageHandler for PageExtract<'_> {
             Err(BadLink::Scheme) => {}
             Err(bad_link) => self.bad_requisites.push(bad_link),
         }
+    }
+
+    fn requisite_label(&mut self, label: &str) {
+        self.requisites.label_last(label);
     }
 
     fn id(&mut self, id: Option<&str>) {
