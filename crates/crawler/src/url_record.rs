@@ -57,6 +57,8 @@ pub struct RequestRecord {
     pub content_type: Option<String>,
     /// The bytes of the body.
     pub bytes: BodyBytes,
+    /// The fragment of the Location header of a redirect.
+    pub redirect_fragment: Option<String>,
 }
 
 /// Records the requests that a fetch sends, of which the last one counts.

@@ -263,6 +263,9 @@ impl<R: Backend> Worker<R> {
         }
         let fetched = self.fetch(&lease, &budget).await;
         completion.request = budget.take_request();
+        if let Ok((_, FetchResult::Redirect(location))) = &fetched {
+            completion.request.redirect_fragment = redirect::fragment(location).map(str::to_owned);
+        }
         completion.outcome = match fetched {
             Err(outcome) => outcome,
             Ok((url, FetchResult::Redirect(location))) if kind == TaskKind::Sitemap => {

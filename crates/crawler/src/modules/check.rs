@@ -319,6 +319,7 @@ impl Check {
                 (_, outcome) => verdict::reason(outcome).into(),
             },
             to: record.redirect_target().map(Cow::Borrowed),
+            fragment: record.request.redirect_fragment.as_deref().map(Cow::Borrowed),
             found_on: record.found_on().map(Cow::Borrowed),
             options: self.recorded.as_str().into(),
         }

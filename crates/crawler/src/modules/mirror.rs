@@ -60,6 +60,9 @@ struct Head<'r> {
     /// The URL that this one leads to, if there is no body: the target of its redirect, or one with the same content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     leads_to: Option<Cow<'r, str>>,
+    /// The fragment of the target of a redirect.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    fragment: Option<Cow<'r, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     content_type: Option<Cow<'r, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,6 +89,7 @@ impl<'r> Head<'r> {
         Head {
             url: page.url.as_str().into(),
             leads_to: None,
+            fragment: None,
             content_type: page.content_type(),
             media,
             strip_query: strip_query.into(),
@@ -154,7 +158,8 @@ impl Output for Mirror {
             | Outcome::Duplicate { of: target, .. }
             | Outcome::NearDuplicate { of: target, .. } => {
                 let leads_to = Some(shown_url(target).into());
-                Head { url: record.url().into(), leads_to, ..Head::default() }.write(b"")
+                let fragment = record.request.redirect_fragment.as_deref().map(Cow::Borrowed);
+                Head { url: record.url().into(), leads_to, fragment, ..Head::default() }.write(b"")
             }
             _ => Vec::new(),
         }
@@ -186,7 +191,7 @@ fn read_index(records: &Records) -> Result<SiteIndex, StorageError> {
         }
         let (head, _) = Head::read(&record, records)?;
         match &head.leads_to {
-            Some(target) => index.add_alias(&head.url, target),
+            Some(target) => index.add_alias(&head.url, target, head.fragment.as_deref()),
             None => index.add_file(&head.url, head.file_type(), position),
         }
         if !head.strip_query.is_empty() {

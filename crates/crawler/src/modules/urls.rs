@@ -233,6 +233,7 @@ mod tests {
                 status: Some(404),
                 content_type: Some("text/html".into()),
                 bytes: BodyBytes { decoded: 70, received: 50 },
+                ..RequestRecord::default()
             },
             done: time(301),
             ..UrlRecord::new(url.into(), outcome, 2, Some(Arc::new(discovery)), AT)

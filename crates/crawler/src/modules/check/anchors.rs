@@ -11,15 +11,33 @@ use crate::modules::output::finish::Records;
 
 /// The anchors that links point to and that their pages do not have, as hashes of URL and identifier.
 #[derive(Default)]
-pub(super) struct MissingAnchors(HashSet<u64>);
+pub(super) struct MissingAnchors {
+    missing: HashSet<u64>,
+    /// How many anchors are in pages that were requested and not read.
+    pub(super) not_checked: u64,
+}
+
+/// The anchor that a link points to.
+enum Anchor {
+    /// In a page that was read.
+    Known(u64),
+    /// In a page that was requested and not read.
+    Unread(u64),
+}
 
 impl MissingAnchors {
     /// Reads the records twice: for the links, and for the identifiers.
     pub(super) fn find(records: &Records, urls: &Urls) -> Result<MissingAnchors, StorageError> {
-        let mut wanted = HashSet::new();
+        let (mut wanted, mut unread) = (HashSet::new(), HashSet::new());
         Record::for_each(records, |record| {
             let Record::Page(page) = record else { return };
-            wanted.extend(page.links.iter().filter_map(|link| anchor_of(urls, link)));
+            for link in &page.links {
+                match anchor_of(urls, link) {
+                    Some(Anchor::Known(anchor)) => wanted.insert(anchor),
+                    Some(Anchor::Unread(anchor)) => unread.insert(anchor),
+                    None => false,
+                };
+            }
         })?;
         Record::for_each(records, |record| {
             let Record::Page(page) = record else { return };
@@ -31,22 +49,25 @@ impl MissingAnchors {
                 }
             }
         })?;
-        Ok(MissingAnchors(wanted))
+        Ok(MissingAnchors { missing: wanted, not_checked: unread.len() as u64 })
     }
 
     /// Whether a link points to one of them.
     pub(super) fn contain(&self, urls: &Urls, link: &LinkEntry) -> bool {
-        anchor_of(urls, link).is_some_and(|anchor| self.0.contains(&anchor))
+        matches!(anchor_of(urls, link), Some(Anchor::Known(anchor)) if self.missing.contains(&anchor))
     }
 }
 
-/// The anchor that a link points to, if its page was read.
-fn anchor_of(urls: &Urls, link: &LinkEntry) -> Option<u64> {
-    let id = identifier(&link.fragment)?;
-    let Resolved { hash, state: Some(UrlState::Page), .. } = urls.resolve(urls.hash(&link.url)) else {
-        return None;
-    };
-    Some(urls.hasher.hash_one((hash, id.as_ref())))
+/// The anchor that a link points to after redirects, if its page exists.
+fn anchor_of(urls: &Urls, link: &LinkEntry) -> Option<Anchor> {
+    let Resolved { hash, state, fragment, .. } = urls.resolve(urls.hash(&link.url));
+    let id = identifier(fragment.unwrap_or(&link.fragment))?;
+    let anchor = urls.hasher.hash_one((hash, id.as_ref()));
+    match state? {
+        UrlState::Page => Some(Anchor::Known(anchor)),
+        UrlState::Fine => Some(Anchor::Unread(anchor)),
+        _ => None,
+    }
 }
 
 /// The identifier that a fragment means. `None` for the whole page, its top, a text fragment, and what only scripts understand.

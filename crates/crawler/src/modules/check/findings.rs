@@ -111,7 +111,7 @@ impl<'u> Findings<'u> {
         };
         let resolved = self.urls.resolve(hash);
         let Resolved { state, verdict, is_redirected, .. } = resolved;
-        let target = resolved.target.map(str::to_owned);
+        let target = resolved.location();
         if verdict == Verdict::NotReached && (is_redirected || link.rejected.is_empty()) {
             self.not_reached.insert(resolved.hash);
         }
@@ -133,9 +133,11 @@ impl<'u> Findings<'u> {
                 Some((hash, Finding { target, ..finding(verdict, reason) }))
             }
             Some(UrlState::Page) if self.missing.contain(self.urls, link) => {
-                let key = self.urls.hasher.hash_one((hash, &*link.fragment));
-                let url = format!("{}#{}", link.url, link.fragment);
-                let id = identifier(&link.fragment).unwrap_or_default();
+                // The fragment of a redirect is in the target.
+                let own = if resolved.fragment.is_some() { "" } else { &*link.fragment };
+                let key = self.urls.hasher.hash_one((hash, own));
+                let url = if own.is_empty() { link.url.to_string() } else { format!("{}#{own}", link.url) };
+                let id = identifier(resolved.fragment.unwrap_or(own)).unwrap_or_default();
                 let reason = format!("the page has no element with the identifier {id:?}");
                 Some((key, Finding { url, target, ..finding(Verdict::Anchor, reason) }))
             }
@@ -246,8 +248,8 @@ impl<'u> Findings<'u> {
 
     fn into_report(mut self, truncated: u64) -> Report {
         self.add_unlinked();
-        let mut report =
-            Report { seeds: self.urls.seeds.clone(), counts: self.urls.counts(), ..Report::default() };
+        let counts = Counts { anchors_not_checked: self.missing.not_checked, ..self.urls.counts() };
+        let mut report = Report { seeds: self.urls.seeds.clone(), counts, ..Report::default() };
         for verdict in self.unlisted.values() {
             *count_of(&mut report.counts, *verdict) += 1;
         }

@@ -19,6 +19,7 @@ struct JsonCounts {
     broken: u64,
     redirected: u64,
     not_checked: u64,
+    anchors_not_checked: u64,
 }
 
 #[derive(Serialize)]
@@ -43,8 +44,8 @@ struct JsonReference<'r> {
 }
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let Counts { pages, links, urls, broken, redirected, not_checked } = report.counts;
-    let counts = JsonCounts { pages, links, urls, broken, redirected, not_checked };
+    let Counts { pages, links, urls, broken, redirected, not_checked, anchors_not_checked } = report.counts;
+    let counts = JsonCounts { pages, links, urls, broken, redirected, not_checked, anchors_not_checked };
     writeln!(out, "{{\n  \"version\": {VERSION},\n  \"complete\": {},", report.gaps.is_empty())?;
     for (key, value) in
         [("gaps", json(&report.gaps)), ("seeds", json(&report.seeds)), ("counts", json(&counts))]

@@ -75,6 +75,9 @@ pub(super) struct UrlEntry<'r> {
     /// The target of a redirect.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub(super) to: Option<Cow<'r, str>>,
+    /// The fragment of this target, undecoded.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub(super) fragment: Option<Cow<'r, str>>,
     /// Where the URL was found first.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub(super) found_on: Option<Cow<'r, str>>,
@@ -123,6 +126,7 @@ mod tests {
                 status: Some(404),
                 reason: "HTTP 404".into(),
                 to: None,
+                fragment: Some("x".into()),
                 found_on: Some("http://a/".into()),
                 options: ",redirects".into(),
             }),

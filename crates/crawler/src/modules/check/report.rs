@@ -36,6 +36,8 @@ pub(super) struct Counts {
     pub(super) redirected: u64,
     /// URLs that were not checked.
     pub(super) not_checked: u64,
+    /// Anchors in pages that were requested and not read.
+    pub(super) anchors_not_checked: u64,
 }
 
 /// A URL that is not fine.
@@ -119,7 +121,7 @@ impl Reference {
 /// The counts in one line.
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { pages, links, urls, broken, redirected, not_checked } = *self;
+        let Counts { pages, links, urls, broken, redirected, not_checked, anchors_not_checked } = *self;
         write!(
             f,
             "{}, {}, {} checked: ",
@@ -135,6 +137,9 @@ impl fmt::Display for Counts {
             if count > 0 {
                 write!(f, " · {} {what}", crate::format::number(count))?;
             }
+        }
+        if anchors_not_checked > 0 {
+            write!(f, " · {} not checked", counted(anchors_not_checked, "anchor"))?;
         }
         Ok(())
     }

@@ -41,6 +41,7 @@ fn url(url: &str, verdict: Verdict) -> UrlEntry<'_> {
         status,
         reason,
         to: None,
+        fragment: None,
         found_on: Some("http://a/".into()),
         options: "".into(),
     }
@@ -108,7 +109,7 @@ fn broken_link_is_listed_with_every_page_that_links_to_it() {
     assert_eq!(
         report["counts"],
         serde_json::json!({
-            "pages": 2, "links": 5, "urls": 3, "broken": 1, "redirected": 0, "not_checked": 0
+            "pages": 2, "links": 5, "urls": 3, "broken": 1, "redirected": 0, "not_checked": 0, "anchors_not_checked": 0
         })
     );
     let text = rendered(&lines, &options(Format::Text));
@@ -369,7 +370,8 @@ fn report_says_what_was_not_checked_and_why() {
     assert_eq!(report["counts"]["urls"], 2);
     let text = rendered(&lines, &options(Format::Text));
     assert!(text.contains("\nNot complete: 2 URLs not reached; 1 page was"), "{text}");
-    assert!(text.contains("  http://a/bots\n    robots.txt disallows it; linked from 1 page\n"), "{text}");
+    let listed = "  http://a/bots\n    robots.txt disallows it\n    linked from 1 page:\n      http://a/  \"x\"\n";
+    assert!(text.contains(listed), "{text}");
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub(super) struct KeptUrl {
     pub(super) reason: String,
     /// The target of a redirect, and its hash.
     pub(super) to: Option<(String, u64)>,
+    /// The fragment of this target, undecoded.
+    pub(super) fragment: Option<String>,
     pub(super) found_on: Option<String>,
 }
 
@@ -55,6 +57,16 @@ struct DroppedRedirect {
     to: u64,
     is_permanent: bool,
     crawled: bool,
+    has_fragment: bool,
+}
+
+/// A redirect, as far as it is kept.
+struct Redirect<'u> {
+    target: Option<&'u str>,
+    hash: u64,
+    is_permanent: bool,
+    /// The fragment of the target; empty if it is not kept.
+    fragment: Option<&'u str>,
 }
 
 /// Where the redirects of a URL lead.
@@ -66,11 +78,21 @@ pub(super) struct Resolved<'u> {
     pub(super) verdict: Verdict,
     /// The last target, unless it is not kept.
     pub(super) target: Option<&'u str>,
+    /// The fragment that redirects gave instead of that of the link; empty if it is not kept.
+    pub(super) fragment: Option<&'u str>,
     pub(super) is_redirected: bool,
     /// Whether all redirects on the way are permanent.
     pub(super) is_permanent: bool,
     /// Whether the last URL redirects, too.
     pub(super) is_endless: bool,
+}
+
+impl Resolved<'_> {
+    /// The last target with the fragment that redirects gave, unless it is not kept.
+    pub(super) fn location(&self) -> Option<String> {
+        let (target, fragment) = (self.target?, self.fragment.unwrap_or_default());
+        Some(if fragment.is_empty() { target.to_owned() } else { format!("{target}#{fragment}") })
+    }
 }
 
 /// The URLs of a check.
@@ -190,8 +212,12 @@ impl Urls {
         if *count >= self.max_kept {
             return match (verdict, to) {
                 (Verdict::Redirect, Some((_, to))) => {
-                    let (is_permanent, crawled) = (is_permanent(entry.status), entry.crawled);
-                    self.dropped_redirects.push(DroppedRedirect { to, is_permanent, crawled });
+                    self.dropped_redirects.push(DroppedRedirect {
+                        to,
+                        is_permanent: is_permanent(entry.status),
+                        crawled: entry.crawled,
+                        has_fragment: entry.fragment.is_some(),
+                    });
                     UrlState::DroppedRedirect(self.dropped_redirects.len() as u32 - 1)
                 }
                 _ => UrlState::Dropped { verdict, crawled: entry.crawled },
@@ -205,6 +231,7 @@ impl Urls {
             status: entry.status,
             reason: entry.reason.to_string(),
             to,
+            fragment: entry.fragment.as_ref().map(Cow::to_string),
             found_on: entry.found_on.as_ref().map(Cow::to_string),
         };
         match self.unused.pop() {
@@ -240,20 +267,25 @@ impl Urls {
 
     /// The hashes of the targets of all redirects.
     pub(super) fn redirect_targets(&self) -> HashSet<u64> {
-        self.states.values().filter_map(|state| self.redirect(*state)).map(|(_, to, _)| to).collect()
+        self.states.values().filter_map(|state| self.redirect(*state)).map(|redirect| redirect.hash).collect()
     }
 
-    /// The target of a redirect, if it is kept, its hash, and whether the redirect is permanent.
-    fn redirect(&self, state: UrlState) -> Option<(Option<&str>, u64, bool)> {
+    fn redirect(&self, state: UrlState) -> Option<Redirect<'_>> {
         match state {
             UrlState::Kept(index) => {
                 let kept = &self.kept[index as usize];
                 let (to, hash) = kept.to.as_ref().filter(|_| kept.verdict == Verdict::Redirect)?;
-                Some((Some(to), *hash, is_permanent(kept.status)))
+                Some(Redirect {
+                    target: Some(to),
+                    hash: *hash,
+                    is_permanent: is_permanent(kept.status),
+                    fragment: kept.fragment.as_deref(),
+                })
             }
             UrlState::DroppedRedirect(index) => {
-                let DroppedRedirect { to, is_permanent, .. } = self.dropped_redirects[index as usize];
-                Some((None, to, is_permanent))
+                let DroppedRedirect { to, is_permanent, has_fragment, .. } =
+                    self.dropped_redirects[index as usize];
+                Some(Redirect { target: None, hash: to, is_permanent, fragment: has_fragment.then_some("") })
             }
             _ => None,
         }
@@ -261,7 +293,7 @@ impl Urls {
 
     /// A URL and those that its redirects lead to.
     pub(super) fn chain(&self, hash: u64) -> Vec<u64> {
-        let next = |hash: &u64| self.redirect(*self.states.get(hash)?).map(|(_, to, _)| to);
+        let next = |hash: &u64| self.redirect(*self.states.get(hash)?).map(|redirect| redirect.hash);
         std::iter::successors(Some(hash), next).take(MAX_REDIRECTS as usize + 1).collect()
     }
 
@@ -272,12 +304,12 @@ impl Urls {
 
     /// Follows the redirects of a URL.
     pub(super) fn resolve(&self, mut hash: u64) -> Resolved<'_> {
-        let (mut target, mut is_redirected, mut is_permanent) = (None, false, true);
+        let (mut target, mut fragment, mut is_redirected, mut is_permanent) = (None, None, false, true);
         let mut state = self.states.get(&hash).copied();
         for _ in 0..=MAX_REDIRECTS {
             let Some(redirect) = state.and_then(|state| self.redirect(state)) else { break };
-            (target, hash, is_redirected) = (redirect.0, redirect.1, true);
-            is_permanent &= redirect.2;
+            (target, hash, is_redirected) = (redirect.target, redirect.hash, true);
+            (fragment, is_permanent) = (redirect.fragment.or(fragment), is_permanent & redirect.is_permanent);
             state = self.states.get(&hash).copied();
         }
         if let (Some(UrlState::Kept(index)), true) = (state, is_redirected) {
@@ -286,7 +318,7 @@ impl Urls {
         let verdict = state.map_or(Verdict::NotReached, |state| self.verdict(state));
         let is_endless = verdict == Verdict::Redirect;
         let verdict = if is_endless { Verdict::BadRedirect } else { verdict };
-        Resolved { hash, state, verdict, target, is_redirected, is_permanent, is_endless }
+        Resolved { hash, state, verdict, target, fragment, is_redirected, is_permanent, is_endless }
     }
 }
 

@@ -46,7 +46,7 @@ enum Entry {
     /// A file, whose content is in the record at this position.
     File { position: u64, file_type: FileType, path: Box<str> },
     /// A redirect to another URL, or the same content as that of another URL.
-    Alias(Box<str>),
+    Alias { target: Box<str>, fragment: Option<Box<str>> },
 }
 
 impl SiteIndex {
@@ -63,9 +63,10 @@ impl SiteIndex {
         }
     }
 
-    /// Adds a URL that leads to another one, unless it is known as a file.
-    pub(super) fn add_alias(&mut self, url: &str, target: &str) {
-        self.entries.entry(url.into()).or_insert_with(|| Entry::Alias(target.into()));
+    /// Adds a URL that leads to another one, or to a place in it, unless it is known as a file.
+    pub(super) fn add_alias(&mut self, url: &str, target: &str, fragment: Option<&str>) {
+        let alias = || Entry::Alias { target: target.into(), fragment: fragment.map(Into::into) };
+        self.entries.entry(url.into()).or_insert_with(alias);
     }
 
     /// Sets the query parameters that the crawl removed from URLs.
@@ -77,7 +78,7 @@ impl SiteIndex {
     pub(super) fn assign_paths(&mut self) {
         let files = self.entries.iter_mut().filter_map(|(url, entry)| match entry {
             Entry::File { file_type, path, .. } => Some(((&**url, *file_type), path)),
-            Entry::Alias(_) => None,
+            Entry::Alias { .. } => None,
         });
         let (urls, places): (Vec<_>, Vec<_>) = files.unzip();
         for (place, path) in places.into_iter().zip(paths::assign(&urls)) {
@@ -99,21 +100,23 @@ impl SiteIndex {
     pub(super) fn files(&self) -> Vec<(&str, &str)> {
         let files = self.entries.iter().filter_map(|(url, entry)| match entry {
             Entry::File { path, .. } => Some((&**url, &**path)),
-            Entry::Alias(_) => None,
+            Entry::Alias { .. } => None,
         });
         let mut files: Vec<(&str, &str)> = files.collect();
         files.sort_unstable_by_key(|(_, path)| *path);
         files
     }
 
-    /// The path of the file that a URL leads to.
-    fn find(&self, url: &str) -> Option<&str> {
+    /// The path of the file that a URL leads to, and the fragment that redirects gave on the way.
+    fn find(&self, url: &str) -> Option<(&str, Option<&str>)> {
         let stripped = self.strip_query.strip(url);
-        let mut url = &*stripped;
+        let (mut url, mut redirected) = (&*stripped, None);
         for _ in 0..=MAX_REDIRECTS + 1 {
             match self.entries.get(url)? {
-                Entry::File { path, .. } => return Some(path),
-                Entry::Alias(target) => url = target,
+                Entry::File { path, .. } => return Some((path, redirected)),
+                Entry::Alias { target, fragment } => {
+                    (url, redirected) = (target, fragment.as_deref().or(redirected));
+                }
             }
         }
         None
@@ -129,12 +132,12 @@ impl SiteIndex {
         if is_place_in_page && url == page.as_str() {
             return None;
         }
-        let mut replacement = match self.find(url) {
-            Some(file) => relative(from, file),
+        let (mut replacement, fragment) = match self.find(url) {
+            Some((file, redirected)) => (relative(from, file), redirected.or(reference.fragment)),
             None if is_absolute(target) => return None,
-            None => url.replace('\'', "%27"),
+            None => (url.replace('\'', "%27"), reference.fragment),
         };
-        if let Some(fragment) = reference.fragment {
+        if let Some(fragment) = fragment {
             let fragment = fragment.replace(['\t', '\n', '\r'], "");
             replacement.push('#');
             replacement.extend(utf8_percent_encode(&fragment, &FRAGMENT));
@@ -177,9 +180,11 @@ mod tests {
         ] {
             index.add_file(url, html, 7);
         }
-        index.add_alias("http://h.test/old", "http://h.test/older");
-        index.add_alias("http://h.test/older", "http://h.test/100%25");
-        index.add_alias("http://h.test/loop", "http://h.test/loop");
+        index.add_alias("http://h.test/old", "http://h.test/older", None);
+        index.add_alias("http://h.test/older", "http://h.test/100%25", None);
+        index.add_alias("http://h.test/loop", "http://h.test/loop", None);
+        index.add_alias("http://h.test/first", "http://h.test/part", Some("first"));
+        index.add_alias("http://h.test/part", "http://h.test/older", Some("a b"));
         index.set_strip_query(StripQuery::new(&["utm_*"]).unwrap());
         index.assign_paths();
         index
@@ -204,6 +209,8 @@ mod tests {
             ("/100%25", "../100%25.html"),
             ("//other.test/x", "../../other.test/x.html"),
             ("/old#x", "../100%25.html#x"),
+            ("/first", "../100%25.html#a%20b"),
+            ("/first#x", "../100%25.html#a%20b"),
             ("/?utm_source=a#b", "../index.html#b"),
         ] {
             assert_eq!(replaced(target), Some(expected.into()), "{target}");
