@@ -138,7 +138,7 @@ pub struct Lease {
     pub attempts: u8,
     /// When the URL was admitted: Unix time in milliseconds; 0 if that is not known.
     pub queued_at: u64,
-    /// How the URL was found, if that is kept and it is no seed.
+    /// How the URL was found, if that is kept and it is no seed. It is always kept of tasks that are no pages.
     pub discovery: Option<Arc<Discovery>>,
 }
 
@@ -151,6 +151,12 @@ impl Lease {
     /// What the URL is fetched for.
     pub fn kind(&self) -> TaskKind {
         TaskKind::of(&self.url)
+    }
+
+    /// The URL that led to this one, if that is kept: the last redirect, or the page, stylesheet or sitemap that names it.
+    pub(crate) fn found_by(&self) -> Option<&str> {
+        let Discovery { found_on, redirects } = self.discovery.as_deref()?;
+        redirects.last().or(found_on.as_ref()).map(String::as_str)
     }
 
     /// Whether the URL is requested again after this outcome, because the failure may pass.

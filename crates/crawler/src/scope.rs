@@ -98,14 +98,14 @@ pub struct Scope {
     private: Option<PrivateAddressRule>,
     /// Further bounds: those of seed lists.
     seeds: Option<Arc<SeedIndex>>,
-    /// The rule for tasks that were admitted before.
-    pending: PendingRule,
+    /// The rule for tasks that are no pages.
+    kinds: KindRule,
 }
 
-/// Which tasks are left out that a crawl with other settings has admitted.
+/// Which tasks that are no pages are left out. A crawl with other settings may have admitted them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PendingRule {
-    /// The kinds that nothing uses any more.
+pub(crate) struct KindRule {
+    /// The kinds that nothing uses.
     pub(crate) unused: Vec<TaskKind>,
     /// Whether requisites are left out that have another domain than their page, and are not in scope.
     pub(crate) own_requisites_only: bool,
@@ -133,14 +133,7 @@ enum Bounds {
 
 impl Scope {
     fn within(bounds: Bounds) -> Scope {
-        Scope {
-            bounds,
-            include: None,
-            exclude: None,
-            private: None,
-            seeds: None,
-            pending: PendingRule::default(),
-        }
+        Scope { bounds, include: None, exclude: None, private: None, seeds: None, kinds: KindRule::default() }
     }
 
     /// The whole web.
@@ -215,7 +208,7 @@ impl Scope {
 
     /// All settings of the scope, to find out whether another scope is the same.
     pub(crate) fn settings(&self) -> String {
-        let Scope { bounds, include, exclude, private, seeds: _, pending } = self;
+        let Scope { bounds, include, exclude, private, seeds: _, kinds } = self;
         // Sets have no order.
         let mut bounds: Vec<String> = match bounds {
             Bounds::Anywhere => vec!["any".into()],
@@ -227,12 +220,12 @@ impl Scope {
         };
         bounds.sort_unstable();
         let patterns = [include, exclude].map(|set| set.as_ref().map_or(&[][..], RegexSet::patterns));
-        format!("{bounds:?} {patterns:?} {private:?} {pending:?}")
+        format!("{bounds:?} {patterns:?} {private:?} {kinds:?}")
     }
 
-    /// The same scope with a rule for tasks that were admitted before.
-    pub(crate) fn with_pending_rule(self, pending: PendingRule) -> Scope {
-        Scope { pending, ..self }
+    /// The same scope with a rule for tasks that are no pages.
+    pub(crate) fn with_kind_rule(self, kinds: KindRule) -> Scope {
+        Scope { kinds, ..self }
     }
 
     /// The entry of a listed seed that extends the bounds.
@@ -311,18 +304,26 @@ impl Scope {
     pub(crate) fn check_task(&self, task_url: &str, found_on: Option<&str>) -> Result<(), RejectReason> {
         let (kind, url) = (TaskKind::of(task_url), shown_url(task_url));
         match kind {
-            _ if self.pending.unused.contains(&kind) => Err(RejectReason::Excluded),
+            _ if self.kinds.unused.contains(&kind) => Err(RejectReason::Excluded),
             TaskKind::Page => self.check(url),
             TaskKind::Sitemap => Ok(()),
-            TaskKind::Requisite if self.is_requisite_elsewhere(url, found_on) => Err(RejectReason::External),
-            TaskKind::Requisite | TaskKind::Probe => self.check_file(url),
+            TaskKind::Requisite => self.check_requisite(url, found_on.map(Domain::from_url_str).as_ref()),
+            TaskKind::Probe => self.check_file(url),
         }
     }
 
-    /// Whether a requisite that was found by a task is left out because of its domain.
-    fn is_requisite_elsewhere(&self, url: &str, found_on: Option<&str>) -> bool {
-        let has_other_domain = |page| Domain::from_url_str(url) != Domain::from_url_str(page);
-        self.pending.own_requisites_only && found_on.is_some_and(has_other_domain) && self.check(url).is_err()
+    /// Checks whether a requisite is fetched of a page or stylesheet in this domain: in scope, or in the same domain, or anywhere if
+    /// the requisites of other domains are fetched. Every domain is allowed if that of the page is not known.
+    pub(crate) fn check_requisite(&self, url: &str, domain: Option<&Domain>) -> Result<(), RejectReason> {
+        if self.check(url).is_ok() {
+            return Ok(());
+        }
+        self.check_file(url)?;
+        let has_other_domain = |domain: &Domain| Domain::from_url_str(url) != *domain;
+        match self.kinds.own_requisites_only && domain.is_some_and(has_other_domain) {
+            true => Err(RejectReason::External),
+            false => Ok(()),
+        }
     }
 
     /// Checks whether a URL may be fetched that a page needs, in scope or not: it is not excluded, not a non-public address,

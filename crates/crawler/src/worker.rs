@@ -316,11 +316,16 @@ impl<R: Backend> Worker<R> {
         Ok(FetchedLease { host, completion: Some(completion), page, permits, transfer: None })
     }
 
-    /// Whether links to the URL are followed now: it may have been admitted with other settings. Seeds are not checked.
+    /// Whether links to the URL are followed now: it may have been admitted with other settings. Seeds are not checked, nor are
+    /// sitemaps that the user names.
     fn check_scope(&self, lease: &Lease) -> Result<(), RejectReason> {
-        match lease.is_seed() && lease.redirects == 0 {
+        let is_given = match lease.kind() {
+            TaskKind::Page => lease.is_seed() && lease.redirects == 0,
+            _ => lease.discovery.is_none(),
+        };
+        match is_given {
             true => Ok(()),
-            false => self.context.scope.check_task(&lease.url, None),
+            false => self.context.scope.check_task(&lease.url, lease.found_by()),
         }
     }
 

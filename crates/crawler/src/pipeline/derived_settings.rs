@@ -5,6 +5,7 @@ use crate::config;
 use crate::crawl_view::Limits;
 use crate::error::Error;
 use crate::origin::without_credentials;
+use crate::scope::{KindRule, Scope};
 use crate::seed_list::{SeedIndex, SpooledSeeds};
 use crate::similarity::HashKey;
 use crate::task_kind::TaskKind;
@@ -56,6 +57,20 @@ impl Crawler {
         let index = SeedIndex::from_bytes(key, index);
         self.config.seed_index.clone_from(&index);
         self.scope = self.scope.clone().with_seed_index(index);
+    }
+
+    /// The scope with the rules for tasks that are no pages: what the settings and the outputs have no use for is left out, though a
+    /// crawl with others may have admitted it.
+    pub(crate) fn scope_of_tasks(&self, keeps_requisites: bool, checks_links: bool) -> Scope {
+        let requests = &self.config.requests;
+        let kinds = [
+            (TaskKind::Sitemap, requests.robots_sitemaps || !self.sitemaps.is_empty()),
+            (TaskKind::Requisite, keeps_requisites),
+            (TaskKind::Probe, checks_links),
+        ];
+        let unused = kinds.into_iter().filter(|(_, is_used)| !is_used).map(|(kind, _)| kind).collect();
+        let rule = KindRule { unused, own_requisites_only: !requests.requisites };
+        self.scope.clone().rejecting_private(&self.config, &self.seeds).with_kind_rule(rule)
     }
 
     /// Whether links of seeds are followed. Otherwise sitemaps are not read.

@@ -12,8 +12,6 @@ use crate::backend::durable::{
 use crate::crawl_view::CrawlMonitor;
 use crate::error::Error;
 use crate::log;
-use crate::scope::PendingRule;
-use crate::task_kind::TaskKind;
 
 impl Crawler {
     /// Opens the state, restores the outputs to its last commit, and resumes or starts the crawl.
@@ -25,8 +23,10 @@ impl Crawler {
             metadata: std::mem::take(&mut self.metadata),
             retry_failed: self.retry_failed,
         };
-        let scope = self.scope.clone().rejecting_private(&self.config, &self.seeds);
-        let scope = scope.with_pending_rule(self.pending_rule());
+        let outputs = || self.outputs.iter().map(|spec| &spec.output);
+        let keeps_requisites = outputs().any(|output| output.keeps_requisites());
+        let checks_links = outputs().any(|output| output.checks_links());
+        let scope = self.scope_of_tasks(keeps_requisites, checks_links);
         let on_outcome = Arc::clone(&self.on_outcome);
         let scope = ResumedScope { scope: &scope, on_outcome: &*on_outcome };
         let opened =
@@ -49,18 +49,6 @@ impl Crawler {
             (Ok(_), Err(error)) => Err(error),
             (report, _) => report,
         }
-    }
-
-    /// Which tasks of a resumed crawl are left out, because its settings and outputs have no use for them any more.
-    fn pending_rule(&self) -> PendingRule {
-        let (requests, outputs) = (&self.config.requests, &self.outputs);
-        let kinds = [
-            (TaskKind::Sitemap, requests.robots_sitemaps || !self.sitemaps.is_empty()),
-            (TaskKind::Requisite, outputs.iter().any(|spec| spec.output.keeps_requisites())),
-            (TaskKind::Probe, outputs.iter().any(|spec| spec.output.checks_links())),
-        ];
-        let unused = kinds.into_iter().filter(|(_, is_used)| !is_used).map(|(kind, _)| kind).collect();
-        PendingRule { unused, own_requisites_only: !requests.requisites }
     }
 
     /// Answers other processes that read the state. The crawl does not depend on it.

@@ -325,7 +325,7 @@ pub(crate) fn worker_context<R>(
     Arc::new(WorkerContext {
         backend: Arc::clone(backend),
         pipeline: Arc::clone(pages),
-        scope: crawler.scope.clone().rejecting_private(config, &crawler.seeds),
+        scope: crawler.scope_of_tasks(pages.keeps_requisites(), pages.checks_links()),
         max_depth: crawler.max_depth.unwrap_or(Depth::MAX),
         max_page_bytes: config.max_page_bytes,
         oversize: config.oversize,

@@ -81,17 +81,9 @@ impl<R: Backend> Worker<R> {
 
     /// Whether a requisite of a page in this domain is fetched.
     fn check_requisite(&self, url: &str, domain: &Domain) -> Result<(), RejectReason> {
-        let (scope, requests) = (&self.context.scope, &self.fetcher.config().requests);
         // The file itself is not followed, so what is included does not matter.
-        requests.save.check_excluded(url)?;
-        if scope.check(url).is_ok() {
-            return Ok(());
-        }
-        scope.check_file(url)?;
-        match requests.requisites || Domain::from_url_str(url) == *domain {
-            true => Ok(()),
-            false => Err(RejectReason::External),
-        }
+        self.fetcher.config().requests.save.check_excluded(url)?;
+        self.context.scope.check_requisite(url, Some(domain))
     }
 
     /// Passes a requisite to the outputs that keep it. The requisites of a stylesheet are requisites, too.

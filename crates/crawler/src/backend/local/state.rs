@@ -162,12 +162,17 @@ impl<S: Storage> LocalState<S> {
 
     /// How the outlinks of a leased task are found, if that is kept.
     fn discovery_of(&self, outlinks: &Outlinks, from: TaskId) -> Option<Arc<Discovery>> {
-        let first = outlinks.urls.iter().next().filter(|_| self.config.keep_discovery)?;
+        let first = outlinks.urls.iter().next().filter(|url| self.keeps_discovery(url))?;
         let task = &self.leases.get(&from)?.task;
         Some(Arc::new(match outlinks.redirects {
             0 => Discovery::on(&task.url, TaskKind::of(first)),
             _ => Discovery::redirected(task.discovery.as_deref(), &task.url),
         }))
+    }
+
+    /// Whether it is kept how a URL was found. The scope decides by it whether a task that is no page is fetched.
+    fn keeps_discovery(&self, task_url: &str) -> bool {
+        self.config.keep_discovery || TaskKind::of(task_url) != TaskKind::Page
     }
 
     fn admit_url(&mut self, task: NewTask, admitted: &mut AdmitCounts) -> Result<(), BackendError> {
@@ -287,7 +292,10 @@ impl<S: Storage> LocalState<S> {
                 lastmod: self.storage.lastmod(&task)?,
                 attempts: task.attempts,
                 queued_at: task.queued_at,
-                discovery: if self.config.keep_discovery { self.storage.discovery(&task)? } else { None },
+                discovery: match self.keeps_discovery(&task.url) {
+                    true => self.storage.discovery(&task)?,
+                    false => None,
+                },
             };
             self.storage.lease(&task, &lease, worker);
             leases.push(lease);

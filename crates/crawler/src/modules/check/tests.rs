@@ -370,7 +370,8 @@ fn report_says_what_was_not_checked_and_why() {
     assert_eq!(report["counts"]["urls"], 2);
     let text = rendered(&lines, &options(Format::Text));
     assert!(text.contains("\nNot complete: 2 URLs not reached; 1 page was"), "{text}");
-    let listed = "  http://a/bots\n    robots.txt disallows it\n    linked from 1 page:\n      http://a/  \"x\"\n";
+    let listed =
+        "  http://a/bots\n    robots.txt disallows it\n    linked from 1 page:\n      http://a/  \"x\"\n";
     assert!(text.contains(listed), "{text}");
 }
 
