@@ -1,20 +1,18 @@
 //! The thread that writes lines to a program and restarts it when it exits.
 
 use std::collections::VecDeque;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::child_process::{ChildProcess, FeedError};
 use super::line_queue::{Line, LineQueue, Next};
 use super::{MAX_RESTARTS, Timeouts};
+use crate::format::counted;
 use crate::modules::stdout::is_stdout_closed;
 
 /// The exit statuses of `sh` for a command that cannot be executed or is not found. A restart would not help.
 const CANNOT_RUN: [i32; 2] = [126, 127];
-
-/// What holds for the pages of a program that failed when it had read them all.
-const NOT_SENT_AGAIN: &str = "it may not have processed pages that it had read, and they are not sent again: to process them, \
-                              start a new crawl";
 
 /// Writes lines to a program, and to its successors.
 pub(super) struct ProcessFeeder {
@@ -26,6 +24,10 @@ pub(super) struct ProcessFeeder {
     to_write: VecDeque<Line>,
     /// Lines that the program may not have finished: the one being processed and the one in the pipe.
     unfinished: VecDeque<Line>,
+    /// How many lines the program that runs now has got.
+    sent: u64,
+    /// The URL of the page that it got last.
+    last_url: String,
     /// The last line had been read when the feeder last looked.
     was_read: bool,
     /// How often in a row the program exited without finishing a page.
@@ -59,6 +61,8 @@ impl ProcessFeeder {
             program: None,
             to_write: VecDeque::new(),
             unfinished: VecDeque::new(),
+            sent: 0,
+            last_url: String::new(),
             was_read: false,
             exits: 0,
             last_exit: String::new(),
@@ -114,13 +118,14 @@ impl ProcessFeeder {
         let queue = self.queue.clone();
         let on_progress = &mut |has_read| queue.on_progress(has_read);
         if self.program.is_none() {
-            self.program = Some(self.start()?);
+            (self.program, self.sent) = (Some(self.start()?), 0);
         }
         let Some(program) = &mut self.program else { return Err(FeedError::Exited) };
         program.wait_until_read(on_progress)?;
         // The program has read the last line, so it has finished the lines before.
         self.forget_all_but(1);
         if let (Some(line), Some(program)) = (self.to_write.pop_front(), &mut self.program) {
+            (self.sent, self.last_url) = (self.sent + 1, line.url.clone());
             self.unfinished.push_back(line);
             self.was_read = false;
             program.write(&self.unfinished[self.unfinished.len() - 1].bytes, on_progress)?;
@@ -226,11 +231,19 @@ impl ProcessFeeder {
             Some(status) if status.success() => Ok(()),
             Some(_) if is_stdout_closed() => Err(Abandoned::OutputClosed),
             Some(status) => {
-                self.queue
-                    .fail_at_end(format!("failed at the end of its input ({status}); {NOT_SENT_AGAIN}"));
+                self.queue.fail_at_end(self.not_sent_again(status));
                 Ok(())
             }
         }
+    }
+
+    /// What holds for the pages of a program that failed when it had read them all: they count as processed.
+    fn not_sent_again(&self, status: ExitStatus) -> String {
+        let (pages, url) = (counted(self.sent, "page"), &self.last_url);
+        format!(
+            "failed at the end of its input ({status}); it had read {pages} since it was started, the last one {url}, and may not \
+             have processed them; they are not sent again: to process them, start a new crawl"
+        )
     }
 
     /// Kills the program because the deadline has passed.
