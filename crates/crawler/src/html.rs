@@ -25,6 +25,7 @@ pub mod markdown;
 pub mod normal_form;
 pub mod parts;
 mod raw_text;
+mod references;
 pub mod refresh;
 pub mod rewrite;
 pub mod scanner;

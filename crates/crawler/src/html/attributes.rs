@@ -15,6 +15,7 @@ impl Name {
     pub(super) const AUDIO: Name = Name::new(b"audio");
     pub(super) const BASE: Name = Name::new(b"base");
     pub(super) const BODY: Name = Name::new(b"body");
+    pub(super) const BUTTON: Name = Name::new(b"button");
     pub(super) const BR: Name = Name::new(b"br");
     pub(super) const DESC: Name = Name::new(b"desc");
     pub(super) const EMBED: Name = Name::new(b"embed");

@@ -7,6 +7,7 @@ use std::ops::{BitOr, BitOrAssign};
 use url::Url;
 
 use super::attributes::Attributes;
+use super::references::{MAX_NESTED_DOCUMENTS, RawReference, References};
 use super::scanner::{Element, Markup, Sink};
 use super::start_tag::{ReferenceKind, RequisiteKind, StartTag};
 use super::url_resolver::UrlResolver;
@@ -110,6 +111,7 @@ impl<'p> RawParts<'p> {
             label: String::new(),
             max_bytes,
             count: 0,
+            nesting: 1,
         };
         let wants_labels = requisites.handler.wanted_parts().link_details;
         for &(kind, raw, label) in &self.references {
@@ -154,6 +156,7 @@ pub fn read_stylesheet(
         label: String::new(),
         max_bytes,
         count: 0,
+        nesting: 1,
     };
     css::each_url(&css, |url| requisites.target(url.kind, &url.target));
 }
@@ -168,15 +171,41 @@ struct Requisites<'a, H> {
     label: String,
     max_bytes: usize,
     count: usize,
+    /// How many documents the page is in, with itself.
+    nesting: usize,
 }
 
 impl<H: PageHandler> Requisites<'_, H> {
+    /// Passes on the requisites of the document of an `iframe`, which has the base URL of its page.
+    fn document(&mut self, html: &str) {
+        if self.nesting == MAX_NESTED_DOCUMENTS {
+            return;
+        }
+        let references = References::scan(html.as_bytes());
+        let base = references.targets().base_url(self.resolver.base(), self.context.decoding);
+        let mut nested = Requisites {
+            handler: &mut *self.handler,
+            resolver: &UrlResolver::new(&base),
+            context: self.context,
+            resolved: String::new(),
+            label: String::new(),
+            max_bytes: self.max_bytes,
+            count: self.count,
+            nesting: self.nesting + 1,
+        };
+        for RawReference { kind, value, .. } in references.found {
+            nested.reference(kind, value);
+        }
+        (self.max_bytes, self.count) = (nested.max_bytes, nested.count);
+    }
+
     fn reference(&mut self, kind: ReferenceKind, raw: &[u8]) {
         let decoding = self.context.decoding;
         match kind {
             ReferenceKind::Requisite(kind) if raw.len() <= MAX_TARGET_BYTES => {
                 self.target(kind, &attribute_text(raw, decoding));
             }
+            ReferenceKind::Srcdoc => self.document(&attribute_text(raw, decoding)),
             ReferenceKind::Srcset => {
                 let srcset = attribute_text(raw, decoding);
                 srcset::each_url(&srcset, |range| self.target(RequisiteKind::Image, &srcset[range]));
@@ -361,7 +390,7 @@ impl<'p, H: PageHandler> Sink<'p> for PartsSink<'_, 'p, H> {
         }
         if self.wanted.requisites {
             tag.each_reference(|kind, value| {
-                if let ReferenceKind::Requisite(_) | ReferenceKind::Srcset | ReferenceKind::Style = kind {
+                if is_requisite(kind) {
                     push(references, (kind, value, tag.label()), &mut excess.0);
                 }
             });
@@ -390,6 +419,12 @@ impl<'p, H: PageHandler> Sink<'p> for PartsSink<'_, 'p, H> {
     fn title(&mut self, content: &'p [u8]) {
         self.page.title(content);
     }
+}
+
+/// Whether a value of this kind may contain URLs of requisites.
+fn is_requisite(kind: ReferenceKind) -> bool {
+    use ReferenceKind::{Requisite, Srcdoc, Srcset, Style};
+    matches!(kind, Requisite(_) | Srcdoc | Srcset | Style)
 }
 
 /// Appends a value, unless there are [`MAX_LINKS`] of them.

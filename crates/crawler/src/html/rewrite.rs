@@ -5,14 +5,12 @@ use std::ops::Range;
 
 use url::Url;
 
-use super::attributes::Attributes;
 use super::charset::Charset;
-use super::scanner::{self, Element, Markup, Sink};
-use super::start_tag::{ReferenceKind, RequisiteKind, StartTag};
+use super::references::{MAX_NESTED_DOCUMENTS, RawReference, References};
+use super::start_tag::{ReferenceKind, RequisiteKind};
 use super::url_resolver::UrlResolver;
 use super::{
-    BadLink, LinkKind, MAX_LINKS, MAX_TARGET_BYTES, PageContext, Targets, attribute_text, css,
-    max_link_bytes, refresh, srcset,
+    BadLink, LinkKind, MAX_TARGET_BYTES, PageContext, attribute_text, css, max_link_bytes, refresh, srcset,
 };
 
 /// A URL in a page.
@@ -33,7 +31,7 @@ pub struct Reference<'a> {
 ///
 /// - The page no longer has a base URL, nor a manifest, which browsers load from servers only.
 /// - A Content-Security-Policy has no effect any more, nor do `integrity` and `crossorigin` of elements whose file is saved.
-/// - At most [`MAX_LINKS`] URLs are replaced, and what is written in their place has a total length that depends on that of the page.
+/// - At most 100,000 URLs are replaced, and what is written in their place has a total length that depends on that of the page.
 /// - A page that is not ASCII becomes UTF-8 with a byte order mark, since a saved page has no Content-Type.
 pub fn rewrite(
     page: &Url,
@@ -43,40 +41,12 @@ pub fn rewrite(
 ) -> Vec<u8> {
     let charset = Charset::new(content_type, body);
     let text = charset.utf8();
-    let mut values = Values::default();
-    scanner::scan(&text, &mut values);
     let (decoding, encoding) = (|| encoding_rs::UTF_8, || charset.encoding());
     let context = PageContext { page, page_bytes: body.len(), decoding: &decoding, encoding: &encoding };
-    let targets = Targets { base: values.base, ..Targets::default() };
-    let base = targets.base_url(page, &decoding);
-    let resolver = UrlResolver::new(&base);
-    let mut rewriter = Rewriter::new(resolver, &context, replacement);
-    let start = text.as_ptr() as usize;
-    let position = |value: &[u8]| {
-        let at = value.as_ptr() as usize - start;
-        at..at + value.len()
-    };
-    let mut edits: Vec<(Range<usize>, String)> = Vec::new();
-    let mut remote = None;
-    for (tag, kind, value) in values.found {
-        if kind == ReferenceKind::Restriction && remote == Some(tag) {
-            continue;
-        }
-        let new = rewriter.value(kind, value);
-        if let ReferenceKind::Requisite(_) = kind {
-            remote = new.as_ref().is_none_or(|new| new.contains("://")).then_some(tag);
-        }
-        if let Some(new) = new {
-            let mut range = position(value);
-            if let Some(b'"' | b'\'') = text.get(range.end)
-                && !matches!(kind, ReferenceKind::Restriction | ReferenceKind::StyleElement)
-            {
-                range = range.start - 1..range.end + 1;
-            }
-            edits.push((range, new));
-        }
-    }
-    edits.sort_by_key(|(range, _)| range.start);
+    let references = References::scan(&text);
+    let base = references.targets().base_url(page, &decoding);
+    let mut rewriter = Rewriter::new(&base, &context, replacement);
+    let edits = rewriter.edits(&text, references);
     apply(&text, &edits)
 }
 
@@ -91,19 +61,24 @@ pub fn rewrite_css(
     let utf_8 = || encoding_rs::UTF_8;
     let context =
         PageContext { page: stylesheet, page_bytes: body.len(), decoding: &utf_8, encoding: &utf_8 };
-    let resolver = UrlResolver::new(stylesheet);
-    let mut rewriter = Rewriter::new(resolver, &context, replacement);
+    let mut rewriter = Rewriter::new(stylesheet, &context, replacement);
     apply(rewriter.css(&text).as_bytes(), &[])
 }
 
 /// The text with the edits, and with a byte order mark unless it is ASCII.
-fn apply(text: &[u8], edits: &[(Range<usize>, String)]) -> Vec<u8> {
+fn apply(text: &[u8], edits: &[Edit]) -> Vec<u8> {
     const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
     let mut rewritten = Vec::with_capacity(text.len() + text.len() / 8);
     let is_ascii = text.is_ascii() && edits.iter().all(|(_, new)| new.is_ascii());
     if !is_ascii && !text.starts_with(BYTE_ORDER_MARK) {
         rewritten.extend_from_slice(BYTE_ORDER_MARK);
     }
+    apply_to(&mut rewritten, text, edits);
+    rewritten
+}
+
+/// Appends the text with the edits.
+fn apply_to(rewritten: &mut Vec<u8>, text: &[u8], edits: &[Edit]) {
     let mut copied = 0;
     for (range, new) in edits {
         rewritten.extend_from_slice(&text[copied..range.start]);
@@ -111,26 +86,81 @@ fn apply(text: &[u8], edits: &[(Range<usize>, String)]) -> Vec<u8> {
         copied = range.end;
     }
     rewritten.extend_from_slice(&text[copied..]);
-    rewritten
 }
 
+/// A part of the text, and what is written in its place.
+type Edit = (Range<usize>, String);
+
 struct Rewriter<'a, 'r> {
+    base: &'a Url,
     resolver: UrlResolver<'a>,
     context: &'a PageContext<'a>,
     resolved: String,
     replacement: &'r mut dyn FnMut(&Reference) -> Option<String>,
     /// How many bytes may still be written in place of URLs: a short target can become a long one, in many places.
     max_bytes: usize,
+    /// How many documents the text is in, with itself.
+    nesting: usize,
 }
 
 impl<'a, 'r> Rewriter<'a, 'r> {
     fn new(
-        resolver: UrlResolver<'a>,
+        base: &'a Url,
         context: &'a PageContext<'a>,
         replacement: &'r mut dyn FnMut(&Reference) -> Option<String>,
     ) -> Self {
-        let max_bytes = max_link_bytes(context.page_bytes);
-        Rewriter { resolver, context, resolved: String::new(), replacement, max_bytes }
+        let (resolver, max_bytes) = (UrlResolver::new(base), max_link_bytes(context.page_bytes));
+        Rewriter { base, resolver, context, resolved: String::new(), replacement, max_bytes, nesting: 1 }
+    }
+
+    /// What is replaced in a document, in its order.
+    fn edits(&mut self, text: &[u8], references: References) -> Vec<Edit> {
+        let start = text.as_ptr() as usize;
+        let position = |value: &[u8]| {
+            let at = value.as_ptr() as usize - start;
+            at..at + value.len()
+        };
+        let mut edits: Vec<Edit> = Vec::new();
+        let mut remote = None;
+        for RawReference { tag, kind, value, .. } in references.found {
+            if kind == ReferenceKind::Restriction && remote == Some(tag) {
+                continue;
+            }
+            let new = self.value(kind, value);
+            if let ReferenceKind::Requisite(_) = kind {
+                remote = new.as_ref().is_none_or(|new| new.contains("://")).then_some(tag);
+            }
+            if let Some(new) = new {
+                let mut range = position(value);
+                if let Some(b'"' | b'\'') = text.get(range.end)
+                    && !matches!(kind, ReferenceKind::Restriction | ReferenceKind::StyleElement)
+                {
+                    range = range.start - 1..range.end + 1;
+                }
+                edits.push((range, new));
+            }
+        }
+        edits.sort_by_key(|(range, _)| range.start);
+        edits
+    }
+
+    /// The document of an `iframe`, which has the base URL of its page. `None` if it stays as it is.
+    fn document(&mut self, html: &str) -> Option<String> {
+        if self.nesting == MAX_NESTED_DOCUMENTS {
+            return None;
+        }
+        let references = References::scan(html.as_bytes());
+        let base = references.targets().base_url(self.base, self.context.decoding);
+        let mut nested = Rewriter {
+            max_bytes: self.max_bytes,
+            nesting: self.nesting + 1,
+            ..Rewriter::new(&base, self.context, self.replacement)
+        };
+        let edits = nested.edits(html.as_bytes(), references);
+        self.max_bytes = nested.max_bytes;
+        let mut rewritten = Vec::with_capacity(html.len());
+        apply_to(&mut rewritten, html.as_bytes(), &edits);
+        (!edits.is_empty()).then(|| String::from_utf8_lossy(&rewritten).into_owned())
     }
 
     /// What is written in place of a value, with quotes if it is that of an attribute.
@@ -147,6 +177,7 @@ impl<'a, 'r> Rewriter<'a, 'r> {
                 Cow::Borrowed(_) => None,
                 Cow::Owned(css) => Some(quoted(&css)),
             },
+            ReferenceKind::Srcdoc => self.document(&text()).map(|document| quoted(&document)),
             ReferenceKind::Srcset => self.srcset(&text()).map(|srcset| quoted(&srcset)),
             ReferenceKind::Link(LinkKind::Refresh) => {
                 let text = text();
@@ -208,37 +239,6 @@ impl<'a, 'r> Rewriter<'a, 'r> {
 /// A text as the value of an attribute, in quotes.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('&', "&amp;").replace('"', "&quot;"))
-}
-
-/// The values of a page that refer to other files, undecoded.
-#[derive(Default)]
-struct Values<'p> {
-    base: Option<&'p [u8]>,
-    /// Each with the number of its tag.
-    found: Vec<(usize, ReferenceKind, &'p [u8])>,
-    tags: usize,
-}
-
-impl<'p> Sink<'p> for Values<'p> {
-    const WANTS_MARKUP: bool = true;
-
-    fn element(&mut self, element: Element, attributes: &Attributes<'p>) {
-        if element == Element::Base {
-            self.base = self.base.or(attributes.href);
-        }
-    }
-
-    fn markup(&mut self, markup: Markup<'p>) {
-        if self.found.len() >= MAX_LINKS {
-            return;
-        }
-        if let Some(tag) = StartTag::parse(&markup) {
-            self.tags += 1;
-            tag.each_reference(|kind, value| self.found.push((self.tags, kind, value)));
-        }
-        let style = StartTag::style(&markup);
-        self.found.extend(style.map(|content| (self.tags, ReferenceKind::StyleElement, content)));
-    }
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub(super) enum Attribute {
     HttpEquiv,
     Integrity,
     CrossOrigin,
+    Srcdoc,
+    FormAction,
     Alt,
     AriaLabel,
     Title,
@@ -56,6 +58,7 @@ impl Attribute {
         const AS: Name = named("as");
         const TYPE: Name = named("type");
         const CONTENT: Name = named("content");
+        const SRCDOC: Name = named("srcdoc");
         const ALT: Name = named("alt");
         const TITLE: Name = named("title");
         Some(match name {
@@ -72,6 +75,7 @@ impl Attribute {
             AS => Attribute::As,
             TYPE => Attribute::Type,
             CONTENT => Attribute::Content,
+            SRCDOC => Attribute::Srcdoc,
             ALT => Attribute::Alt,
             TITLE => Attribute::Title,
             Name::LONG => {
@@ -82,6 +86,7 @@ impl Attribute {
                     (b"http-equiv", Attribute::HttpEquiv),
                     (b"integrity", Attribute::Integrity),
                     (b"crossorigin", Attribute::CrossOrigin),
+                    (b"formaction", Attribute::FormAction),
                     (b"aria-label", Attribute::AriaLabel),
                 ];
                 return long
@@ -99,8 +104,10 @@ impl Attribute {
 pub enum ReferenceKind {
     /// A page or file that is linked or embedded as a page. The value of a refresh is its whole `content`.
     Link(LinkKind),
-    /// The target of a `form`, or of a `link` that is no requisite: not followed.
+    /// The target of a form, or of a `link` that is no requisite: not followed.
     Other,
+    /// The document of an `iframe` itself: HTML.
+    Srcdoc,
     /// A file that a browser loads to show the page.
     Requisite(RequisiteKind),
     /// Images with their sizes, as in `srcset`.
@@ -237,7 +244,10 @@ impl<'p> StartTag<'p> {
             }
             (_, true) => {}
             (Name::AREA, _) => refer(ReferenceKind::Link(LinkKind::Area), Attribute::Href),
-            (Name::FRAME | Name::IFRAME, _) => refer(ReferenceKind::Link(LinkKind::Frame), Attribute::Src),
+            (Name::FRAME | Name::IFRAME, _) => {
+                refer(ReferenceKind::Link(LinkKind::Frame), Attribute::Src);
+                refer(ReferenceKind::Srcdoc, Attribute::Srcdoc);
+            }
             (Name::BASE, _) => refer(ReferenceKind::Base, Attribute::Href),
             (Name::FORM, _) => refer(ReferenceKind::Other, Attribute::Action),
             (Name::META, _) if self.is(Attribute::HttpEquiv, b"refresh") => {
@@ -264,8 +274,12 @@ impl<'p> StartTag<'p> {
             (Name::SCRIPT, _) => refer(requisite(Script), Attribute::Src),
             (Name::EMBED, _) => refer(requisite(Object), Attribute::Src),
             (Name::OBJECT, _) => refer(requisite(Object), Attribute::Data),
-            (Name::INPUT, _) if self.is(Attribute::Type, b"image") => {
-                refer(requisite(Image), Attribute::Src);
+            (Name::BUTTON, _) => refer(ReferenceKind::Other, Attribute::FormAction),
+            (Name::INPUT, _) => {
+                refer(ReferenceKind::Other, Attribute::FormAction);
+                if self.is(Attribute::Type, b"image") {
+                    refer(requisite(Image), Attribute::Src);
+                }
             }
             (Name::BODY | Name::TABLE | Name::TR | Name::TD | Name::TH, _) => {
                 refer(requisite(Image), Attribute::Background);

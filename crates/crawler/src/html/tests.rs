@@ -419,6 +419,15 @@ fn requisites_are_resolved_with_their_kind() {
 }
 
 #[test]
+fn requisites_of_the_document_of_an_iframe_are_those_of_its_page() {
+    let body = "<base href=/b/><iframe srcdoc='<img src=i.png srcset=j.png><style>p{b:url(k.png)}</style>\
+                <iframe srcdoc=&quot;<base href=/c/><img src=l.png>&quot;></iframe>'></iframe>";
+    let expected = ["b/i.png", "b/j.png", "b/k.png", "c/l.png"];
+    let expected = expected.map(|path| ("image", Ok(format!("http://example.org/{path}"))));
+    assert_eq!(parts(ALL_PARTS, body).requisites, expected);
+}
+
+#[test]
 fn ids_are_those_that_links_can_lead_to() {
     let body =
         "<h1 id=top>x</h1><a name='&auml;'>x</a><a name=n id=i><input name=no><p id><svg><g id=s></svg>";

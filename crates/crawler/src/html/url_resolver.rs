@@ -39,6 +39,11 @@ impl<'b> UrlResolver<'b> {
         Self { base, text, is_common, scheme_end: base.scheme().len(), path_start, directory_end, path_end }
     }
 
+    /// The base.
+    pub fn base(&self) -> &'b Url {
+        self.base
+    }
+
     /// Writes the target as an absolute URL in its normal form to `out`. `encoding` is called only for a target
     /// that is not ASCII.
     pub fn resolve(

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::html::MAX_LINKS;
 
 /// Rewrites every URL to its path, without the directory.
 fn rewritten(body: &str) -> String {
@@ -60,6 +61,19 @@ fn urls_are_replaced_and_the_rest_of_the_page_stays() {
             "<form action=x><link rel=canonical href=y>",
             "<form action=\"new/x\"><link rel=canonical href=\"new/y\">",
         ),
+        (
+            "<button formaction=x>x</button><input type=submit formaction='y?a'>",
+            "<button formaction=\"new/x\">x</button><input type=submit formaction=\"new/y?a\">",
+        ),
+        (
+            "<iframe srcdoc='<img src=a.png alt=&quot;x&quot;><a href=#y>&amp;amp;'></iframe>",
+            "<iframe srcdoc=\"<img src=&quot;new/a.png&quot; alt=&quot;x&quot;><a href=&quot;new/page.html#y&quot;>&amp;amp;\"></iframe>",
+        ),
+        (
+            "<base href=sub/><iframe srcdoc=\"<base href='/dir/'><p style='b:url(x)'>\"></iframe><iframe srcdoc='<b>'></iframe>",
+            "<base href=\"\"><iframe srcdoc=\"<base href=&quot;&quot;><p style=&quot;b:url(&amp;quot;new/x&amp;quot;)&quot;>\"></iframe>\
+             <iframe srcdoc='<b>'></iframe>",
+        ),
         ("<!-- <a href=x> --><a href=x", "<!-- <a href=x> --><a href=x"),
         ("<img src=x\n>é", "\u{FEFF}<img src=\"new/x\"\n>é"),
     ] {
@@ -73,6 +87,18 @@ fn targets_are_those_of_the_base_url_which_is_removed() {
         rewritten("<base href='/dir/sub/' target=x><a href=y>"),
         "<base href=\"\" target=x><a href=\"new/sub/y\">"
     );
+}
+
+#[test]
+fn documents_in_documents_are_rewritten_to_a_bounded_depth() {
+    let escape = |html: &str| html.replace('&', "&amp;").replace('"', "&quot;");
+    let mut page = "<a href=x>".to_owned();
+    for _ in 0..MAX_NESTED_DOCUMENTS {
+        page = format!("<img src=y><iframe srcdoc=\"{}\"></iframe>", escape(&page));
+    }
+    let rewritten = rewritten(&page);
+    assert_eq!(rewritten.matches("new/y").count(), MAX_NESTED_DOCUMENTS);
+    assert!(!rewritten.contains("new/x"), "{rewritten}");
 }
 
 #[test]
