@@ -131,6 +131,43 @@ fn crawl_with_a_state_makes_the_target_again_after_each_run() {
 }
 
 #[test]
+fn file_that_another_program_makes_during_the_crawl_is_not_replaced() {
+    for durable in [false, true] {
+        let fixture = Fixture::new();
+        let target = fixture.directory.path().join("counted");
+        let crawl = || if durable { fixture.counting_durably() } else { fixture.counting() };
+        let writes = |crawl: Crawler| {
+            let target = target.clone();
+            crawl.module(move |_: &Page| fs::write(&target, "precious").unwrap()).run_blocking().unwrap()
+        };
+        let report = writes(crawl());
+        assert_eq!(report.end, CrawlEnd::OutputFailed);
+        let failure = report.output_failure.unwrap().to_string();
+        assert!(
+            failure.contains("/counted': another program has written to it during the crawl;"),
+            "{failure}"
+        );
+        assert!(
+            failure.contains("its pages are kept in '") && failure.contains("counted.records'"),
+            "{failure}"
+        );
+        assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+        // The records are complete.
+        let records = Records::open(&fixture.directory.path().join("counted.records")).unwrap().unwrap();
+        let made = fixture.directory.path().join("made");
+        Counted.finish(&records, &made).unwrap();
+        fs::rename(&made, &target).unwrap();
+        fixture.assert_pages(report.snapshot.pages);
+    }
+    let fixture = Fixture::new();
+    let target = fixture.directory.path().join("counted");
+    let report = fixture.counting().overwrite(true).module(move |_: &Page| fs::write(&target, "x").unwrap());
+    let report = report.run_blocking().unwrap();
+    assert_eq!(report.end, CrawlEnd::Finished);
+    fixture.assert_pages(report.snapshot.pages);
+}
+
+#[test]
 fn target_that_cannot_be_made_is_a_failure_and_the_same_crawl_makes_it_later() {
     let fixture = Fixture::new();
     let obstacle = fixture.directory.path().join(".counted.unfinished");

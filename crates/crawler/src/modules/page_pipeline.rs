@@ -459,11 +459,14 @@ impl PagePipeline {
         if lock(&self.files).parts.is_some() || self.output_failure().is_some() {
             return;
         }
-        for spec in self.outputs.iter().filter(|spec| spec.output.finisher().is_some()) {
+        let outputs = self.outputs.iter().enumerate();
+        for (index, spec) in outputs.filter(|(_, spec)| spec.output.finisher().is_some()) {
             if spec.has_many_records() {
                 log::informed(notice, &format!("making '{}' from its records", spec.target));
             }
-            let finished = catch_panic(|| spec.finish()).unwrap_or_else(|panic| {
+            let finish =
+                || lock(&self.files).files.check_unchanged(index, &spec.target).and_then(|()| spec.finish());
+            let finished = catch_panic(finish).unwrap_or_else(|panic| {
                 let cause = format!("cannot make output '{}': it {panic}", spec.target);
                 Err(StorageError::new(StorageErrorKind::Internal, cause))
             });

@@ -20,7 +20,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use self::append::AppendFile;
-use super::new_file;
+use super::new_file::{self, FoundTarget};
 use super::numbered_dir::{self, NumberedDir};
 use super::{OutputPosition, OutputSpec, OutputWrite, Target};
 use crate::error::{StorageError, StorageErrorKind, unusable_directory};
@@ -54,6 +54,8 @@ impl Start<'_> {
 pub struct OutputFiles {
     outputs: Vec<OpenOutput>,
     position: OutputPosition,
+    /// What was found at the target of each output. `None` if anything there may be replaced.
+    found: Option<Vec<FoundTarget>>,
 }
 
 #[derive(Debug)]
@@ -89,7 +91,18 @@ impl OutputFiles {
         check_distinct(specs)?;
         check_finished_targets(specs, start)?;
         let targets: Vec<_> = specs.iter().map(|spec| (spec.written(), spec.header())).collect();
-        OutputFiles::open_targets(&targets, start)
+        let found = (!matches!(start, Start::Overwrite))
+            .then(|| specs.iter().map(|spec| FoundTarget::at(spec.target.path())).collect());
+        Ok(OutputFiles { found, ..OutputFiles::open_targets(&targets, start)? })
+    }
+
+    /// Rejects a target that is made at the end, if another program has written to it since it was [opened](OutputFiles::open).
+    pub fn check_unchanged(&self, index: usize, target: &Target) -> Result<(), StorageError> {
+        let found = self.found.as_ref().and_then(|found| found.get(index));
+        match (target, found) {
+            (Target::File(path), Some(found)) => found.check_unchanged(path),
+            _ => Ok(()),
+        }
     }
 
     /// Opens files and directories, each with the header of its output.
@@ -120,7 +133,7 @@ impl OutputFiles {
         for (output, (_, header)) in outputs.iter_mut().zip(targets) {
             output.put_header(header);
         }
-        Ok(OutputFiles { outputs, position: start.position() })
+        Ok(OutputFiles { outputs, position: start.position(), found: None })
     }
 
     /// Applies writes, those of a page or of another URL.

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::Target;
 use super::files::write_error;
@@ -141,6 +143,32 @@ pub fn ensure_replaceable(target: &Target, overwrite: bool) -> Result<(), Storag
             if entries.next().is_some() { occupied("it is not empty".into()) } else { Ok(()) }
         }
         _ => Ok(()),
+    }
+}
+
+/// The file at a path at some time, so that one which another program makes later is not replaced.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FoundTarget(Option<(u64, u64, u64, SystemTime)>);
+
+impl FoundTarget {
+    /// What is at the path now.
+    pub fn at(path: &Path) -> FoundTarget {
+        let found = fs::metadata(path).ok();
+        FoundTarget(found.and_then(|file| Some((file.dev(), file.ino(), file.len(), file.modified().ok()?))))
+    }
+
+    /// Rejects a file at the path that was not there, or was written to since.
+    pub fn check_unchanged(&self, path: &Path) -> Result<(), StorageError> {
+        let now = FoundTarget::at(path);
+        let is_empty = matches!(now.0, None | Some((_, _, 0, _)));
+        if is_empty || now == *self {
+            return Ok(());
+        }
+        let message = format!(
+            "cannot write to output '{}': another program has written to it during the crawl; move its file, or overwrite it",
+            path.display()
+        );
+        Err(StorageError::new(StorageErrorKind::AlreadyExists, message))
     }
 }
 
