@@ -19,6 +19,9 @@ const MAX_NODES: usize = 250_000;
 /// The maximum number of attributes of an element. More are ignored.
 const MAX_ATTRIBUTES: usize = 64;
 
+/// How much text takes the time of a step to another node.
+const BYTES_PER_STEP: usize = 16;
+
 /// How many elements around one may be the `pre` that it is a part of.
 const MAX_PRE_DEPTH: usize = 4;
 
@@ -206,6 +209,13 @@ impl<'p> Tree<'p> {
     /// The visible text in an element, as in [`visible_text`](text::visible_text), in at most this many bytes. If the element is
     /// one whose content is no markup, such as a `script`, its content. The element itself may be hidden.
     pub fn text(&self, element: NodeId, max_bytes: usize) -> String {
+        let mut unlimited = usize::MAX;
+        self.text_in_steps(element, max_bytes, &mut unlimited)
+    }
+
+    /// The same, within a number of steps, each through a node or [`BYTES_PER_STEP`] of its text. They are taken from `steps`; the
+    /// text ends where none is left.
+    pub fn text_in_steps(&self, element: NodeId, max_bytes: usize, steps: &mut usize) -> String {
         if let Some(child) = self.first_child(element)
             && let Content::Raw(content) = self.content(child)
         {
@@ -218,6 +228,11 @@ impl<'p> Tree<'p> {
         let mut step = self.step(Step::Enter(element)).filter(|_| self.first_child(element).is_some());
         while let Some(now) = step.filter(|step| *step != Step::Leave(element) && lines.len() < max_bytes) {
             let (Step::Enter(node) | Step::Leave(node)) = now;
+            let bytes = if let Content::Text(run) = self.content(node) { run.len() } else { 0 };
+            *steps = steps.saturating_sub(1 + bytes / BYTES_PER_STEP);
+            if *steps == 0 {
+                break;
+            }
             match self.content(node) {
                 Content::Element { name, .. } => {
                     if text::is_block(name) {
