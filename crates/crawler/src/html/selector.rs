@@ -72,7 +72,7 @@ impl<'t, 'p> Finder<'t, 'p> {
                 NeedsSelectorFlags::No,
                 MatchingForInvalidation::No,
             );
-            matches_selector_list(&selector.0, &Element { finder: self, node: *node }, &mut context)
+            matches_selector_list(&selector.0, &TreeElement { finder: self, node: *node }, &mut context)
         })
     }
 
@@ -85,18 +85,18 @@ impl<'t, 'p> Finder<'t, 'p> {
 
 /// An element that is being matched.
 #[derive(Clone, Copy)]
-struct Element<'f, 't, 'p> {
+struct TreeElement<'f, 't, 'p> {
     finder: &'f Finder<'t, 'p>,
     node: NodeId,
 }
 
-impl fmt::Debug for Element<'_, '_, '_> {
+impl fmt::Debug for TreeElement<'_, '_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Element").field(&self.node).finish()
+        f.debug_tuple("TreeElement").field(&self.node).finish()
     }
 }
 
-impl<'p> Element<'_, '_, 'p> {
+impl<'p> TreeElement<'_, '_, 'p> {
     /// The first element among a node and those that follow it in a direction.
     fn first_element(
         &self,
@@ -105,7 +105,7 @@ impl<'p> Element<'_, '_, 'p> {
     ) -> Option<Self> {
         while let Some(found) = node.filter(|_| self.finder.take_steps(0)) {
             if let Content::Element { .. } = self.finder.tree.content(found) {
-                return Some(Element { node: found, ..*self });
+                return Some(TreeElement { node: found, ..*self });
             }
             node = next(found);
         }
@@ -119,7 +119,7 @@ impl<'p> Element<'_, '_, 'p> {
     }
 }
 
-impl selectors::Element for Element<'_, '_, '_> {
+impl selectors::Element for TreeElement<'_, '_, '_> {
     type Impl = Names;
 
     fn opaque(&self) -> OpaqueElement {
@@ -128,7 +128,7 @@ impl selectors::Element for Element<'_, '_, '_> {
 
     fn parent_element(&self) -> Option<Self> {
         let parent = self.finder.tree.parent(self.node).filter(|_| self.finder.take_steps(0))?;
-        Some(Element { node: parent, ..*self })
+        Some(TreeElement { node: parent, ..*self })
     }
 
     fn prev_sibling_element(&self) -> Option<Self> {

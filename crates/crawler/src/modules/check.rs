@@ -20,8 +20,8 @@ use std::iter::Peekable;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use self::records::{LinkEntry, PageRecord, Record, UrlEntry};
-use self::report::{Counts, Report};
+use self::records::{CheckRecord, LinkEntry, PageRecord, UrlEntry};
+use self::report::{CheckCounts, Report};
 pub use self::status_codes::StatusCodes;
 use self::verdict::Verdict;
 use super::output::finish::{Finisher, Records};
@@ -41,7 +41,7 @@ use crate::url_record::UrlRecord;
 
 /// The form of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ReportFormat {
     /// For people.
     Text,
     /// For programs.
@@ -54,30 +54,30 @@ pub enum Format {
     Html,
 }
 
-impl Format {
+impl ReportFormat {
     /// The formats by the names that a user gives them.
-    pub const NAMES: [(&'static str, Format); 5] = [
-        ("text", Format::Text),
-        ("json", Format::Json),
-        ("junit", Format::Junit),
-        ("markdown", Format::Markdown),
-        ("html", Format::Html),
+    pub const NAMES: [(&'static str, ReportFormat); 5] = [
+        ("text", ReportFormat::Text),
+        ("json", ReportFormat::Json),
+        ("junit", ReportFormat::Junit),
+        ("markdown", ReportFormat::Markdown),
+        ("html", ReportFormat::Html),
     ];
 
     /// The format with this name.
-    pub fn named(name: &str) -> Option<Format> {
-        Format::NAMES.iter().find(|(known, _)| *known == name).map(|(_, format)| *format)
+    pub fn named(name: &str) -> Option<ReportFormat> {
+        ReportFormat::NAMES.iter().find(|(known, _)| *known == name).map(|(_, format)| *format)
     }
 
     /// The format of a file with this name, by its extension.
-    pub fn of_file(path: &Path) -> Option<Format> {
+    pub fn of_file(path: &Path) -> Option<ReportFormat> {
         let extension = path.extension().unwrap_or_default().to_str()?.to_ascii_lowercase();
         Some(match extension.as_str() {
-            "" | "txt" => Format::Text,
-            "json" => Format::Json,
-            "xml" => Format::Junit,
-            "md" => Format::Markdown,
-            "html" | "htm" => Format::Html,
+            "" | "txt" => ReportFormat::Text,
+            "json" => ReportFormat::Json,
+            "xml" => ReportFormat::Junit,
+            "md" => ReportFormat::Markdown,
+            "html" | "htm" => ReportFormat::Html,
             _ => return None,
         })
     }
@@ -87,7 +87,7 @@ impl Format {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckOptions {
     /// The form of the report. `None` if the name of its file decides.
-    pub format: Option<Format>,
+    pub format: Option<ReportFormat>,
     /// HTTP statuses that count as fine, beyond those of success.
     pub accept: StatusCodes,
     /// Whether anchors are checked: that the page of a link `page#id` has an element with this identifier.
@@ -101,7 +101,7 @@ impl CheckOptions {
     pub(super) fn parse(arguments: &str) -> Result<(&str, CheckOptions), String> {
         let is_option = |name: &str| ["accept", "format", "fragments", "redirects"].contains(&name);
         let Spec { path, options } = Spec::split(arguments, is_option);
-        let by_name = Format::of_file(path.as_ref());
+        let by_name = ReportFormat::of_file(path.as_ref());
         if ["", "-"].contains(&path) {
             return Err("it needs a file".into());
         }
@@ -115,9 +115,9 @@ impl CheckOptions {
                 ("redirects", None) => check.redirects = true,
                 ("accept", Some(codes)) => check.accept = codes.parse()?,
                 ("format", Some(name)) => {
-                    let formats = Format::NAMES.map(|(name, _)| name).join(", ");
+                    let formats = ReportFormat::NAMES.map(|(name, _)| name).join(", ");
                     let unknown = || format!("there is no format {name:?}; formats are {formats}");
-                    check.format = Some(Format::named(name).ok_or_else(unknown)?);
+                    check.format = Some(ReportFormat::named(name).ok_or_else(unknown)?);
                 }
                 (name, None) => return Err(format!("{name} needs a value")),
                 (name, Some(_)) => return Err(format!("{name} takes no value")),
@@ -134,7 +134,7 @@ impl CheckOptions {
     /// Those that change the report and not what is recorded, as they follow the path on the command line.
     fn of_report(&self) -> String {
         let mut options = String::new();
-        if let Some((name, _)) = Format::NAMES.iter().find(|(_, format)| Some(*format) == self.format) {
+        if let Some((name, _)) = ReportFormat::NAMES.iter().find(|(_, format)| Some(*format) == self.format) {
             options += &format!(",format={name}");
         }
         if self.accept != StatusCodes::default() {
@@ -156,7 +156,7 @@ pub struct Check {
     /// Whether the report has the recorded options instead.
     uses_recorded: bool,
     /// What the report says.
-    counts: Mutex<Option<Counts>>,
+    counts: Mutex<Option<CheckCounts>>,
 }
 
 impl Check {
@@ -208,7 +208,7 @@ impl Output for Check {
 
     fn render_url(&self, record: &UrlRecord) -> Vec<u8> {
         let mut bytes = Vec::new();
-        Record::Url(self.url_entry(record)).push_to(&mut bytes);
+        CheckRecord::Url(self.url_entry(record)).push_to(&mut bytes);
         bytes
     }
 
@@ -239,7 +239,7 @@ impl Finisher for Check {
             false => &self.options,
         };
         let report = findings::analyse(records, options, urls::MAX_KEPT)?;
-        let format = options.format.or(Format::of_file(target)).unwrap_or(Format::Text);
+        let format = options.format.or(ReportFormat::of_file(target)).unwrap_or(ReportFormat::Text);
         let mut file = NewFile::create(target)?;
         write(&report, format, &mut file).map_err(|error| file.error(error))?;
         file.finish()?;
@@ -252,8 +252,8 @@ impl Check {
     /// The options that the last process of the crawl had.
     fn recorded_options(&self, records: &Records) -> Result<CheckOptions, StorageError> {
         let mut recorded = String::new();
-        Record::for_each(records, |record| {
-            if let Record::Url(UrlEntry { options, .. }) = record
+        CheckRecord::for_each(records, |record| {
+            if let CheckRecord::Url(UrlEntry { options, .. }) = record
                 && options != recorded
             {
                 recorded = options.into_owned();
@@ -264,7 +264,7 @@ impl Check {
         Ok(CheckOptions { fragments: self.options.fragments, ..options })
     }
 
-    fn page_record<'p>(&self, page: &'p Page) -> Record<'p> {
+    fn page_record<'p>(&self, page: &'p Page) -> CheckRecord<'p> {
         let mut rejected = page.not_requested.links.iter().peekable();
         let mut details = page.link_details.iter();
         let link = |(index, url): (usize, &'p str)| {
@@ -299,7 +299,7 @@ impl Check {
         let truncated = page.truncated || page.not_requested.is_incomplete;
         let has_ids = self.options.fragments && page.media == Media::Html && !page.ids.is_incomplete;
         let ids = has_ids.then(|| page.ids.iter().map(Cow::Borrowed).collect());
-        Record::Page(PageRecord { url: page.url.as_str().into(), truncated, links, ids })
+        CheckRecord::Page(PageRecord { url: page.url.as_str().into(), truncated, links, ids })
     }
 
     /// What is recorded of the outcome of a URL.
@@ -334,13 +334,13 @@ fn rejection<'r>(
     rejected.next_if(|(other, _)| *other == index).map_or("", |(_, why)| why.label()).into()
 }
 
-fn write(report: &Report, format: Format, out: &mut dyn Write) -> io::Result<()> {
+fn write(report: &Report, format: ReportFormat, out: &mut dyn Write) -> io::Result<()> {
     match format {
-        Format::Text => text::write(report, out),
-        Format::Json => json::write(report, out),
-        Format::Junit => junit::write(report, out),
-        Format::Markdown => markdown::write(report, out),
-        Format::Html => html::write(report, out),
+        ReportFormat::Text => text::write(report, out),
+        ReportFormat::Json => json::write(report, out),
+        ReportFormat::Junit => junit::write(report, out),
+        ReportFormat::Markdown => markdown::write(report, out),
+        ReportFormat::Html => html::write(report, out),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::url_record::UrlRecord;
 /// Every link of every page, as CSV with one header line.
 #[derive(Debug, Clone)]
 pub struct Edges {
-    columns: Vec<Column>,
+    columns: Vec<EdgeColumn>,
     /// Whether only the first of several links of a page to the same URL is written.
     distinct: bool,
     /// Whether redirects are written, too.
@@ -21,7 +21,7 @@ pub struct Edges {
 
 /// A column of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Column {
+enum EdgeColumn {
     From,
     To,
     /// The text of the link.
@@ -32,25 +32,25 @@ enum Column {
     Kind,
 }
 
-impl Column {
-    const ALL: [(Column, &'static str); 5] = [
-        (Column::From, "from"),
-        (Column::To, "to"),
-        (Column::Text, "text"),
-        (Column::Rel, "rel"),
-        (Column::Kind, "kind"),
+impl EdgeColumn {
+    const ALL: [(EdgeColumn, &'static str); 5] = [
+        (EdgeColumn::From, "from"),
+        (EdgeColumn::To, "to"),
+        (EdgeColumn::Text, "text"),
+        (EdgeColumn::Rel, "rel"),
+        (EdgeColumn::Kind, "kind"),
     ];
 
     fn name(self) -> &'static str {
-        Column::ALL.iter().find(|(column, _)| *column == self).map_or("", |(_, name)| name)
+        EdgeColumn::ALL.iter().find(|(column, _)| *column == self).map_or("", |(_, name)| name)
     }
 
     /// Parses names that are separated by commas.
-    fn parse_list(names: &str) -> Result<Vec<Column>, String> {
+    fn parse_list(names: &str) -> Result<Vec<EdgeColumn>, String> {
         let mut columns = Vec::new();
         for name in names.split(',').map(str::trim) {
-            let Some((column, _)) = Column::ALL.iter().find(|(_, known)| *known == name) else {
-                let all = Column::ALL.map(|(_, name)| name).join(", ");
+            let Some((column, _)) = EdgeColumn::ALL.iter().find(|(_, known)| *known == name) else {
+                let all = EdgeColumn::ALL.map(|(_, name)| name).join(", ");
                 return Err(format!("there is no column '{name}'; columns are {all}"));
             };
             if columns.contains(column) {
@@ -73,12 +73,12 @@ struct Edge<'e> {
 
 impl Default for Edges {
     fn default() -> Edges {
-        Edges::new(vec![Column::From, Column::To], false, false)
+        Edges::new(vec![EdgeColumn::From, EdgeColumn::To], false, false)
     }
 }
 
 impl Edges {
-    fn new(columns: Vec<Column>, distinct: bool, redirects: bool) -> Edges {
+    fn new(columns: Vec<EdgeColumn>, distinct: bool, redirects: bool) -> Edges {
         let mut header = Vec::new();
         csv::push_line(&mut header, columns.iter().map(|column| column.name()));
         Edges { columns, distinct, redirects, header }
@@ -94,7 +94,7 @@ impl Edges {
                 return Err(format!("'{option}' is given twice"));
             }
             match (*option, value) {
-                ("columns", names) => columns = Column::parse_list(names.unwrap_or_default())?,
+                ("columns", names) => columns = EdgeColumn::parse_list(names.unwrap_or_default())?,
                 (_, Some(_)) => return Err(format!("'{option}' takes no value")),
                 ("distinct", None) => distinct = true,
                 _ => redirects = true,
@@ -109,11 +109,11 @@ impl Edges {
                 lines.push(b',');
             }
             match column {
-                Column::From => csv::push_field(lines, edge.from),
-                Column::To => csv::push_field(lines, edge.to),
-                Column::Text => csv::push_field(lines, &csv::safe_text(edge.text)),
-                Column::Rel => csv::push_field(lines, &csv::safe_text(edge.rel)),
-                Column::Kind => csv::push_field(lines, edge.kind),
+                EdgeColumn::From => csv::push_field(lines, edge.from),
+                EdgeColumn::To => csv::push_field(lines, edge.to),
+                EdgeColumn::Text => csv::push_field(lines, &csv::safe_text(edge.text)),
+                EdgeColumn::Rel => csv::push_field(lines, &csv::safe_text(edge.rel)),
+                EdgeColumn::Kind => csv::push_field(lines, edge.kind),
             }
         }
         lines.push(b'\n');
@@ -142,7 +142,8 @@ impl Output for Edges {
     }
 
     fn wants(&self) -> PageParts {
-        let is_detail = |column: &Column| matches!(column, Column::Text | Column::Rel | Column::Kind);
+        let is_detail =
+            |column: &EdgeColumn| matches!(column, EdgeColumn::Text | EdgeColumn::Rel | EdgeColumn::Kind);
         PageParts { link_details: self.columns.iter().any(is_detail), ..PageParts::default() }
     }
 

@@ -136,7 +136,7 @@ impl Output for Extract {
             steps_left: MAX_TEXT_STEPS,
         };
         let fields = self.fields.iter().map(|field| (&*field.name, values.of(field))).collect();
-        OutputWrite::Append(jsonl::line(&Record { url: page.url.as_str(), fields }))
+        OutputWrite::Append(jsonl::line(&ExtractedRecord { url: page.url.as_str(), fields }))
     }
 
     fn wants_found_on(&self) -> bool {
@@ -144,24 +144,24 @@ impl Output for Extract {
     }
 }
 
-struct Record<'r> {
+struct ExtractedRecord<'r> {
     url: &'r str,
-    fields: Vec<(&'r str, Value)>,
+    fields: Vec<(&'r str, ExtractedValue)>,
 }
 
-enum Value {
+enum ExtractedValue {
     One(Option<String>),
     All(Vec<String>),
 }
 
-impl Serialize for Record<'_> {
+impl Serialize for ExtractedRecord<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut record = serializer.serialize_map(Some(1 + self.fields.len()))?;
         record.serialize_entry("url", self.url)?;
         for (name, value) in &self.fields {
             match value {
-                Value::One(value) => record.serialize_entry(name, value)?,
-                Value::All(values) => record.serialize_entry(name, values)?,
+                ExtractedValue::One(value) => record.serialize_entry(name, value)?,
+                ExtractedValue::All(values) => record.serialize_entry(name, values)?,
             }
         }
         record.end()
@@ -180,7 +180,7 @@ struct Values<'t, 'p> {
 }
 
 impl Values<'_, '_> {
-    fn of(&mut self, field: &ExtractField) -> Value {
+    fn of(&mut self, field: &ExtractField) -> ExtractedValue {
         let max_matches = if field.is_list { self.bytes_left / VALUE_OVERHEAD } else { 1 };
         let has_value = |node: &NodeId| match &field.attribute {
             Some(name) => self.tree.attribute(*node, name).is_some(),
@@ -189,7 +189,7 @@ impl Values<'_, '_> {
         let matches: Vec<NodeId> =
             self.finder.find(&field.selector).filter(has_value).take(max_matches).collect();
         let mut values = matches.into_iter().map_while(|node| self.value(node, field.attribute.as_deref()));
-        if field.is_list { Value::All(values.collect()) } else { Value::One(values.next()) }
+        if field.is_list { ExtractedValue::All(values.collect()) } else { ExtractedValue::One(values.next()) }
     }
 
     /// The text or an attribute of an element, unless there is no room for it.

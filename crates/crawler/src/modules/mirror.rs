@@ -54,7 +54,7 @@ impl Mirror {
 
 /// The first line of a record. The body follows.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Head<'r> {
+struct RecordHead<'r> {
     #[serde(borrow)]
     url: Cow<'r, str>,
     /// The URL that this one leads to, if there is no body: the target of its redirect, or one with the same content.
@@ -79,14 +79,14 @@ enum RecordedMedia {
     Text,
 }
 
-impl<'r> Head<'r> {
-    fn of_page(page: &'r Page, strip_query: &'r [String]) -> Head<'r> {
+impl<'r> RecordHead<'r> {
+    fn of_page(page: &'r Page, strip_query: &'r [String]) -> RecordHead<'r> {
         let media = match page.media {
             Media::Html => Some(RecordedMedia::Html),
             Media::Text => Some(RecordedMedia::Text),
             Media::Other => None,
         };
-        Head {
+        RecordHead {
             url: page.url.as_str().into(),
             leads_to: None,
             fragment: None,
@@ -97,7 +97,7 @@ impl<'r> Head<'r> {
     }
 
     /// The head and the body of a record.
-    fn read(record: &'r [u8], records: &Records) -> Result<(Head<'r>, &'r [u8]), StorageError> {
+    fn read(record: &'r [u8], records: &Records) -> Result<(RecordHead<'r>, &'r [u8]), StorageError> {
         let end = memchr::memchr(b'\n', record).ok_or_else(|| records.damaged())?;
         let head = serde_json::from_slice(&record[..end]).map_err(|_| records.damaged())?;
         Ok((head, &record[end + 1..]))
@@ -133,7 +133,7 @@ impl Output for Mirror {
     }
 
     fn render(&self, page: &Page) -> OutputWrite {
-        OutputWrite::Append(Head::of_page(page, &self.strip_query).write(&page.body))
+        OutputWrite::Append(RecordHead::of_page(page, &self.strip_query).write(&page.body))
     }
 
     fn wants_urls(&self) -> bool {
@@ -159,7 +159,8 @@ impl Output for Mirror {
             | Outcome::NearDuplicate { of: target, .. } => {
                 let leads_to = Some(shown_url(target).into());
                 let fragment = record.request.redirect_fragment.as_deref().map(Cow::Borrowed);
-                Head { url: record.url().into(), leads_to, fragment, ..Head::default() }.write(b"")
+                RecordHead { url: record.url().into(), leads_to, fragment, ..RecordHead::default() }
+                    .write(b"")
             }
             _ => Vec::new(),
         }
@@ -189,7 +190,7 @@ fn read_index(records: &Records) -> Result<SiteIndex, StorageError> {
             index.assign_paths();
             return Ok(index);
         }
-        let (head, _) = Head::read(&record, records)?;
+        let (head, _) = RecordHead::read(&record, records)?;
         match &head.leads_to {
             Some(target) => index.add_alias(&head.url, target, head.fragment.as_deref()),
             None => index.add_file(&head.url, head.file_type(), position),
@@ -208,7 +209,7 @@ fn write_files(records: &Records, index: &SiteIndex, tree: &mut NewTree) -> Resu
         if !reader.next(&mut record)? {
             return Ok(());
         }
-        let (head, body) = Head::read(&record, records)?;
+        let (head, body) = RecordHead::read(&record, records)?;
         if let Some((path, file_type)) = index.file_at(&head.url, position) {
             tree.write(path, &converted(&head, body, path, file_type, index))?;
         }
@@ -217,7 +218,7 @@ fn write_files(records: &Records, index: &SiteIndex, tree: &mut NewTree) -> Resu
 
 /// The body of a file with its links converted.
 fn converted<'r>(
-    head: &Head,
+    head: &RecordHead,
     body: &'r [u8],
     path: &str,
     file_type: FileType,

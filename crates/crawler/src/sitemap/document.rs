@@ -83,20 +83,20 @@ impl Form {
         }
     }
 
-    fn field(self, name: &str) -> Field {
+    fn field(self, name: &str) -> EntryField {
         match (self, name) {
-            (Form::Pages | Form::Index, "loc") | (Form::Rss, "link") => Field::Url,
+            (Form::Pages | Form::Index, "loc") | (Form::Rss, "link") => EntryField::Url,
             (Form::Pages | Form::Index, "lastmod")
             | (Form::Rss, "pubDate" | "date")
-            | (Form::Atom, "updated") => Field::Date,
-            _ => Field::Other,
+            | (Form::Atom, "updated") => EntryField::Date,
+            _ => EntryField::Other,
         }
     }
 }
 
 /// What the text of an element means.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Field {
+enum EntryField {
     #[default]
     Other,
     Url,
@@ -110,7 +110,7 @@ struct Entry {
     level: usize,
     url: String,
     date: String,
-    field: Field,
+    field: EntryField,
     /// Its URL is too long, or has an entity that is not defined by XML itself.
     bad_link: Option<BadLink>,
 }
@@ -294,7 +294,7 @@ impl Document {
         self.open = self.open.saturating_sub(1);
         let entry = &mut self.entry;
         if entry.level > 0 && self.open <= entry.level {
-            entry.field = Field::Other;
+            entry.field = EntryField::Other;
         }
         if entry.level > 0 && self.open < entry.level {
             let entry = std::mem::take(entry);
@@ -309,16 +309,18 @@ impl Document {
     fn text(&mut self, text: &str) {
         let Entry { field, url, date, bad_link, .. } = &mut self.entry;
         match field {
-            Field::Url if url.len() + text.len() > MAX_TARGET_BYTES => *bad_link = Some(BadLink::TooLong),
-            Field::Url => url.push_str(text),
-            Field::Date if date.len() + text.len() < 100 => date.push_str(text),
-            Field::Date | Field::Other => {}
+            EntryField::Url if url.len() + text.len() > MAX_TARGET_BYTES => {
+                *bad_link = Some(BadLink::TooLong)
+            }
+            EntryField::Url => url.push_str(text),
+            EntryField::Date if date.len() + text.len() < 100 => date.push_str(text),
+            EntryField::Date | EntryField::Other => {}
         }
     }
 
     /// Entities that the file defines are not expanded: a few bytes could become gigabytes.
     fn reference(&mut self, reference: &BytesRef) {
-        if self.entry.field == Field::Other {
+        if self.entry.field == EntryField::Other {
             return;
         }
         let character = match reference.resolve_char_ref() {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::BuildHasher;
 
-use super::records::{LinkEntry, Record};
-use super::urls::{Resolved, UrlState, Urls};
+use super::records::{CheckRecord, LinkEntry};
+use super::urls::{CheckedUrls, Resolved, UrlState};
 use crate::error::StorageError;
 use crate::modules::output::finish::Records;
 
@@ -27,10 +27,10 @@ enum Anchor {
 
 impl MissingAnchors {
     /// Reads the records twice: for the links, and for the identifiers.
-    pub(super) fn find(records: &Records, urls: &Urls) -> Result<MissingAnchors, StorageError> {
+    pub(super) fn find(records: &Records, urls: &CheckedUrls) -> Result<MissingAnchors, StorageError> {
         let (mut wanted, mut unread) = (HashSet::new(), HashSet::new());
-        Record::for_each(records, |record| {
-            let Record::Page(page) = record else { return };
+        CheckRecord::for_each(records, |record| {
+            let CheckRecord::Page(page) = record else { return };
             for link in &page.links {
                 match anchor_of(urls, link) {
                     Some(Anchor::Known(anchor)) => wanted.insert(anchor),
@@ -39,8 +39,8 @@ impl MissingAnchors {
                 };
             }
         })?;
-        Record::for_each(records, |record| {
-            let Record::Page(page) = record else { return };
+        CheckRecord::for_each(records, |record| {
+            let CheckRecord::Page(page) = record else { return };
             let hash = urls.hash(&page.url);
             for id in page.ids.iter().flatten() {
                 wanted.remove(&urls.hasher.hash_one((hash, id.as_ref())));
@@ -53,13 +53,13 @@ impl MissingAnchors {
     }
 
     /// Whether a link points to one of them.
-    pub(super) fn contain(&self, urls: &Urls, link: &LinkEntry) -> bool {
+    pub(super) fn contain(&self, urls: &CheckedUrls, link: &LinkEntry) -> bool {
         matches!(anchor_of(urls, link), Some(Anchor::Known(anchor)) if self.missing.contains(&anchor))
     }
 }
 
 /// The anchor that a link points to after redirects, if its page exists.
-fn anchor_of(urls: &Urls, link: &LinkEntry) -> Option<Anchor> {
+fn anchor_of(urls: &CheckedUrls, link: &LinkEntry) -> Option<Anchor> {
     let Resolved { hash, state, fragment, .. } = urls.resolve(urls.hash(&link.url));
     let id = identifier(fragment.unwrap_or(&link.fragment))?;
     let anchor = urls.hasher.hash_one((hash, id.as_ref()));

@@ -6,9 +6,9 @@ use std::hash::BuildHasher;
 
 use super::CheckOptions;
 use super::anchors::{MissingAnchors, identifier};
-use super::records::{LinkEntry, PageRecord, Record};
-use super::report::{Counts, Finding, Origin, Reference, Report};
-use super::urls::{KeptUrl, Resolved, UrlState, Urls};
+use super::records::{CheckRecord, LinkEntry, PageRecord};
+use super::report::{CheckCounts, Finding, IncomingLink, Report, UnlinkedOrigin};
+use super::urls::{CheckedUrls, KeptUrl, Resolved, UrlState};
 use super::verdict::{List, Verdict};
 use crate::error::StorageError;
 use crate::format::counted;
@@ -29,11 +29,11 @@ pub(super) fn analyse(
     options: &CheckOptions,
     max_kept: usize,
 ) -> Result<Report, StorageError> {
-    let mut urls = Urls::new(options.accept.clone(), max_kept);
+    let mut urls = CheckedUrls::new(options.accept.clone(), max_kept);
     let mut truncated = 0_u64;
-    Record::for_each(records, |record| match record {
-        Record::Url(url) => urls.add(&url),
-        Record::Page(page) => {
+    CheckRecord::for_each(records, |record| match record {
+        CheckRecord::Url(url) => urls.add(&url),
+        CheckRecord::Page(page) => {
             urls.add_page(&page);
             truncated += u64::from(page.truncated);
         }
@@ -41,8 +41,8 @@ pub(super) fn analyse(
     let missing =
         if options.fragments { MissingAnchors::find(records, &urls)? } else { MissingAnchors::default() };
     let mut findings = Findings::new(&urls, &missing, options);
-    Record::for_each(records, |record| {
-        if let Record::Page(page) = record {
+    CheckRecord::for_each(records, |record| {
+        if let CheckRecord::Page(page) = record {
             findings.add_page(&page);
         }
     })?;
@@ -51,7 +51,7 @@ pub(super) fn analyse(
 
 /// Collects the links to URLs that are not fine.
 struct Findings<'u> {
-    urls: &'u Urls,
+    urls: &'u CheckedUrls,
     missing: &'u MissingAnchors,
     options: &'u CheckOptions,
     findings: HashMap<u64, OpenFinding>,
@@ -72,7 +72,7 @@ struct OpenFinding {
 }
 
 impl<'u> Findings<'u> {
-    fn new(urls: &'u Urls, missing: &'u MissingAnchors, options: &'u CheckOptions) -> Findings<'u> {
+    fn new(urls: &'u CheckedUrls, missing: &'u MissingAnchors, options: &'u CheckOptions) -> Findings<'u> {
         Findings {
             urls,
             missing,
@@ -174,7 +174,7 @@ impl<'u> Findings<'u> {
         let has_room = finding.references.len() < MAX_REFERENCES && reference_bytes < MAX_REFERENCE_BYTES;
         if finding.references.is_empty() || has_room {
             reference_bytes += page.url.len() + link.element.len() + link.text.len();
-            finding.references.push(Reference {
+            finding.references.push(IncomingLink {
                 page: page.url.to_string(),
                 element: link.element.to_string(),
                 text: link.text.to_string(),
@@ -216,13 +216,13 @@ impl<'u> Findings<'u> {
         let link = LinkEntry { url: kept.url.as_str().into(), ..LinkEntry::default() };
         let Some((key, mut finding)) = self.finding_of(&link) else { return };
         finding.origin = Some(match &kept.found_on {
-            Some(url) => Origin::FoundOn(url.clone()),
-            None => Origin::Seed,
+            Some(url) => UnlinkedOrigin::FoundOn(url.clone()),
+            None => UnlinkedOrigin::Seed,
         });
         self.open(key, finding);
     }
 
-    /// Counts the URLs that no page links to and of which no details are kept.
+    /// CheckCounts the URLs that no page links to and of which no details are kept.
     fn count_dropped(&mut self, targets: &HashSet<u64>, mut in_loops: HashSet<u64>) {
         let is_dropped =
             |state: &UrlState| matches!(state, UrlState::Dropped { .. } | UrlState::DroppedRedirect(_));
@@ -248,7 +248,7 @@ impl<'u> Findings<'u> {
 
     fn into_report(mut self, truncated: u64) -> Report {
         self.add_unlinked();
-        let counts = Counts { anchors_not_checked: self.missing.not_checked, ..self.urls.counts() };
+        let counts = CheckCounts { anchors_not_checked: self.missing.not_checked, ..self.urls.counts() };
         let mut report = Report { seeds: self.urls.seeds.clone(), counts, ..Report::default() };
         for verdict in self.unlisted.values() {
             *count_of(&mut report.counts, *verdict) += 1;
@@ -296,7 +296,7 @@ impl<'u> Findings<'u> {
     }
 }
 
-fn count_of(counts: &mut Counts, verdict: Verdict) -> &mut u64 {
+fn count_of(counts: &mut CheckCounts, verdict: Verdict) -> &mut u64 {
     match verdict.list() {
         List::Broken => &mut counts.broken,
         List::Redirected => &mut counts.redirected,

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::markup::escaped;
-use super::report::{Finding, Reference, Report};
+use super::report::{Finding, IncomingLink, Report};
 use crate::format::{counted, number};
 
 /// How many links to a URL are shown before the reader opens the others.
@@ -68,8 +68,8 @@ fn article(out: &mut dyn Write, finding: &Finding) -> io::Result<()> {
     writeln!(out, "<p class=reason>{}</p>", escaped(&finding.words()))?;
     writeln!(out, "<p class=quiet>{}</p>", escaped(&finding.linked_from()))?;
     let (open, folded) = finding.references.split_at(finding.references.len().min(OPEN_LINKS));
-    let items = |references: &[Reference]| -> String {
-        let item = |reference: &Reference| {
+    let items = |references: &[IncomingLink]| -> String {
+        let item = |reference: &IncomingLink| {
             format!("<li>{} <span class=quiet>{}</span>", link(&reference.page), escaped(&reference.label()))
         };
         references.iter().map(item).collect()

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::report::{Counts, Finding, Origin, Reference, Report};
+use super::report::{CheckCounts, Finding, IncomingLink, Report, UnlinkedOrigin};
 use super::verdict::Verdict;
 use crate::modules::jsonl::json;
 
@@ -44,7 +44,8 @@ struct JsonReference<'r> {
 }
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let Counts { pages, links, urls, broken, redirected, not_checked, anchors_not_checked } = report.counts;
+    let CheckCounts { pages, links, urls, broken, redirected, not_checked, anchors_not_checked } =
+        report.counts;
     let counts = JsonCounts { pages, links, urls, broken, redirected, not_checked, anchors_not_checked };
     writeln!(out, "{{\n  \"version\": {VERSION},\n  \"complete\": {},", report.gaps.is_empty())?;
     for (key, value) in
@@ -70,7 +71,7 @@ fn write_list(out: &mut dyn Write, key: &str, findings: &[Finding], end: &str) -
     writeln!(out, "{}]{end}", if findings.is_empty() { "" } else { "\n  " })
 }
 
-fn reference(Reference { page, element, text }: &Reference) -> JsonReference<'_> {
+fn reference(IncomingLink { page, element, text }: &IncomingLink) -> JsonReference<'_> {
     JsonReference { page, element, text }
 }
 
@@ -84,9 +85,9 @@ fn json_finding(finding: &Finding) -> JsonFinding<'_> {
         pages: finding.pages,
         links: finding.links,
         linked_from: finding.references.iter().map(reference).collect(),
-        is_seed: finding.origin == Some(Origin::Seed),
+        is_seed: finding.origin == Some(UnlinkedOrigin::Seed),
         found_on: match &finding.origin {
-            Some(Origin::FoundOn(url)) => Some(url),
+            Some(UnlinkedOrigin::FoundOn(url)) => Some(url),
             _ => None,
         },
     }

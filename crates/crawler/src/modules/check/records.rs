@@ -11,7 +11,7 @@ use crate::modules::output::finish::{Records, push_record};
 /// One record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Record<'r> {
+pub(super) enum CheckRecord<'r> {
     #[serde(borrow)]
     Page(PageRecord<'r>),
     #[serde(borrow)]
@@ -86,7 +86,7 @@ pub(super) struct UrlEntry<'r> {
     pub(super) options: Cow<'r, str>,
 }
 
-impl Record<'_> {
+impl CheckRecord<'_> {
     /// Appends the record to the bytes that a page or URL adds to the records file.
     pub(super) fn push_to(&self, bytes: &mut Vec<u8>) {
         // Texts and numbers can always be serialized.
@@ -94,7 +94,10 @@ impl Record<'_> {
     }
 
     /// Calls a function with each record of a file.
-    pub(super) fn for_each(records: &Records, mut visit: impl FnMut(Record)) -> Result<(), StorageError> {
+    pub(super) fn for_each(
+        records: &Records,
+        mut visit: impl FnMut(CheckRecord),
+    ) -> Result<(), StorageError> {
         let (mut reader, mut bytes) = (records.read()?, Vec::new());
         while reader.next(&mut bytes)? {
             visit(serde_json::from_slice(&bytes).map_err(|_| records.damaged())?);
@@ -113,13 +116,13 @@ mod tests {
         let link =
             LinkEntry { url: "http://a/b".into(), text: "say \"no\"\u{1b}\n".into(), ..LinkEntry::default() };
         let records = [
-            Record::Page(PageRecord {
+            CheckRecord::Page(PageRecord {
                 url: "http://a/".into(),
                 truncated: true,
                 links: vec![link.clone(), LinkEntry { fragment: "x".into(), ..link }],
                 ids: Some(vec!["top".into(), "ä\u{0}".into()]),
             }),
-            Record::Url(UrlEntry {
+            CheckRecord::Url(UrlEntry {
                 url: "http://a/b".into(),
                 verdict: Verdict::Http,
                 crawled: false,
@@ -133,7 +136,7 @@ mod tests {
         ];
         let (_directory, file) = records_file(&records);
         let mut read = Vec::new();
-        Record::for_each(&file, |record| read.push(serde_json::to_string(&record).unwrap())).unwrap();
+        CheckRecord::for_each(&file, |record| read.push(serde_json::to_string(&record).unwrap())).unwrap();
         assert!(records.iter().map(|record| serde_json::to_string(record).unwrap()).eq(read));
     }
 }

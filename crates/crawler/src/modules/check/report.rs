@@ -10,7 +10,7 @@ use crate::format::counted;
 pub(super) struct Report {
     /// The URLs that the check started from, the first few.
     pub(super) seeds: Vec<String>,
-    pub(super) counts: Counts,
+    pub(super) counts: CheckCounts,
     /// Why the check is not complete. Empty if it is.
     pub(super) gaps: Vec<String>,
     /// Broken links, by URL.
@@ -23,7 +23,7 @@ pub(super) struct Report {
 
 /// How many there are of each, listed or not. URLs with different fragments count as one, except those of broken anchors.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct CheckCounts {
     /// Pages whose links were checked.
     pub(super) pages: u64,
     /// Links on these pages, with repetitions.
@@ -56,14 +56,14 @@ pub(super) struct Finding {
     /// The number of links to the URL.
     pub(super) links: u64,
     /// The first of these links.
-    pub(super) references: Vec<Reference>,
+    pub(super) references: Vec<IncomingLink>,
     /// Where a URL comes from that no page links to.
-    pub(super) origin: Option<Origin>,
+    pub(super) origin: Option<UnlinkedOrigin>,
 }
 
 /// A link to a URL that is not fine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Reference {
+pub(super) struct IncomingLink {
     /// The page that has the link.
     pub(super) page: String,
     /// The kind of element.
@@ -73,7 +73,7 @@ pub(super) struct Reference {
 
 /// Where a URL comes from that no page links to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum UnlinkedOrigin {
     /// The check started there.
     Seed,
     /// A sitemap or another URL, which led to it.
@@ -99,15 +99,15 @@ impl Finding {
     /// Who links to it, in words.
     pub(super) fn linked_from(&self) -> String {
         match &self.origin {
-            Some(Origin::Seed) => "the check starts from it".into(),
-            Some(Origin::FoundOn(url)) => format!("found in {url}"),
+            Some(UnlinkedOrigin::Seed) => "the check starts from it".into(),
+            Some(UnlinkedOrigin::FoundOn(url)) => format!("found in {url}"),
             None if self.links == self.pages => format!("linked from {}", counted(self.pages, "page")),
             None => format!("linked from {}, {}", counted(self.pages, "page"), counted(self.links, "link")),
         }
     }
 }
 
-impl Reference {
+impl IncomingLink {
     /// The link, in words: its text, or its element if it has none.
     pub(super) fn label(&self) -> String {
         match (self.text.as_str(), self.element.as_str()) {
@@ -119,9 +119,9 @@ impl Reference {
 }
 
 /// The counts in one line.
-impl fmt::Display for Counts {
+impl fmt::Display for CheckCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { pages, links, urls, broken, redirected, not_checked, anchors_not_checked } = *self;
+        let CheckCounts { pages, links, urls, broken, redirected, not_checked, anchors_not_checked } = *self;
         write!(
             f,
             "{}, {}, {} checked: ",

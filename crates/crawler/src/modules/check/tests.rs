@@ -3,11 +3,11 @@
 use std::fs;
 
 use super::findings::MALFORMED;
-use super::records::{LinkEntry, PageRecord, Record, UrlEntry};
+use super::records::{CheckRecord, LinkEntry, PageRecord, UrlEntry};
 use super::verdict::Verdict;
 use super::*;
 
-fn options(format: Format) -> CheckOptions {
+fn options(format: ReportFormat) -> CheckOptions {
     CheckOptions { format: Some(format), accept: StatusCodes::default(), fragments: true, redirects: true }
 }
 
@@ -22,9 +22,9 @@ fn link<'a>(url: &'a str, text: &'a str) -> LinkEntry<'a> {
     }
 }
 
-fn page<'a>(url: &'a str, links: Vec<LinkEntry<'a>>, ids: &[&'a str]) -> Record<'a> {
+fn page<'a>(url: &'a str, links: Vec<LinkEntry<'a>>, ids: &[&'a str]) -> CheckRecord<'a> {
     let ids = Some(ids.iter().map(|id| (*id).into()).collect());
-    Record::Page(PageRecord { url: url.into(), truncated: false, links, ids })
+    CheckRecord::Page(PageRecord { url: url.into(), truncated: false, links, ids })
 }
 
 fn url(url: &str, verdict: Verdict) -> UrlEntry<'_> {
@@ -51,7 +51,7 @@ fn redirect<'a>(from: &'a str, to: &'a str, status: u16) -> UrlEntry<'a> {
     UrlEntry { status: Some(status), to: Some(to.into()), ..url(from, Verdict::Redirect) }
 }
 
-pub(super) fn records_file(records: &[Record]) -> (tempfile::TempDir, Records) {
+pub(super) fn records_file(records: &[CheckRecord]) -> (tempfile::TempDir, Records) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("report.json.records");
     let mut bytes = b"crawler-records-1 check,format=json\n".to_vec();
@@ -61,11 +61,11 @@ pub(super) fn records_file(records: &[Record]) -> (tempfile::TempDir, Records) {
     (directory, file)
 }
 
-fn rendered(lines: &[Record], options: &CheckOptions) -> String {
+fn rendered(lines: &[CheckRecord], options: &CheckOptions) -> String {
     rendered_with(lines, options, urls::MAX_KEPT)
 }
 
-fn rendered_with(lines: &[Record], options: &CheckOptions, max_kept: usize) -> String {
+fn rendered_with(lines: &[CheckRecord], options: &CheckOptions, max_kept: usize) -> String {
     let mut out = Vec::new();
     let (_directory, records) = records_file(lines);
     write(&findings::analyse(&records, options, max_kept).unwrap(), options.format.unwrap(), &mut out)
@@ -73,7 +73,7 @@ fn rendered_with(lines: &[Record], options: &CheckOptions, max_kept: usize) -> S
     String::from_utf8(out).unwrap()
 }
 
-fn json(lines: &[Record], options: &CheckOptions) -> serde_json::Value {
+fn json(lines: &[CheckRecord], options: &CheckOptions) -> serde_json::Value {
     serde_json::from_str(&rendered(lines, options)).unwrap()
 }
 
@@ -95,12 +95,12 @@ fn broken_link_is_listed_with_every_page_that_links_to_it() {
             vec![link("http://a/x", "one"), link("http://a/x", "two"), link("http://a/b", "b")],
             &[],
         ),
-        Record::Url(url("http://a/x", Verdict::Http)),
+        CheckRecord::Url(url("http://a/x", Verdict::Http)),
         page("http://a/b", vec![link("http://a/x", ""), link("http://a/", "home")], &[]),
-        Record::Url(url("http://a/b", Verdict::Fine)),
-        Record::Url(UrlEntry { found_on: None, ..url("http://a/", Verdict::Fine) }),
+        CheckRecord::Url(url("http://a/b", Verdict::Fine)),
+        CheckRecord::Url(UrlEntry { found_on: None, ..url("http://a/", Verdict::Fine) }),
     ];
-    let report = json(&lines, &options(Format::Json));
+    let report = json(&lines, &options(ReportFormat::Json));
     assert_eq!(found(&report, "broken"), ["http://a/x http"]);
     let broken = &report["broken"][0];
     assert_eq!((&broken["pages"], &broken["links"], &broken["status"]), (&2.into(), &3.into(), &404.into()));
@@ -112,14 +112,14 @@ fn broken_link_is_listed_with_every_page_that_links_to_it() {
             "pages": 2, "links": 5, "urls": 3, "broken": 1, "redirected": 0, "not_checked": 0, "anchors_not_checked": 0
         })
     );
-    let text = rendered(&lines, &options(Format::Text));
+    let text = rendered(&lines, &options(ReportFormat::Text));
     assert_eq!(
         text,
         "Broken\n\n  http://a/x\n    HTTP 404 Not Found\n    linked from 2 pages, 3 links:\n      \
         http://a/  \"one\"\n      http://a/  \"two\"\n      http://a/b  <a>\n\n\
         2 pages, 5 links, 3 URLs checked: 1 broken\n"
     );
-    let accepted = CheckOptions { accept: "404".parse().unwrap(), ..options(Format::Text) };
+    let accepted = CheckOptions { accept: "404".parse().unwrap(), ..options(ReportFormat::Text) };
     assert_eq!(rendered(&lines, &accepted), "2 pages, 5 links, 3 URLs checked: none broken\n");
 }
 
@@ -129,20 +129,20 @@ fn redirects_are_followed_to_what_is_wrong_with_their_target() {
         ["http://a/gone", "http://a/moved", "http://a/found", "http://a/loop"].map(|url| link(url, "x"));
     let lines = [
         page("http://a/", links.to_vec(), &[]),
-        Record::Url(redirect("http://a/gone", "http://b/1", 302)),
-        Record::Url(redirect("http://b/1", "http://b/2", 301)),
-        Record::Url(url("http://b/2", Verdict::Dns)),
-        Record::Url(redirect("http://a/moved", "http://b/3", 301)),
-        Record::Url(url("http://b/3", Verdict::Fine)),
-        Record::Url(redirect("http://a/found", "http://b/3", 302)),
-        Record::Url(redirect("http://a/loop", "http://a/pool", 302)),
-        Record::Url(redirect("http://a/pool", "http://a/loop", 302)),
+        CheckRecord::Url(redirect("http://a/gone", "http://b/1", 302)),
+        CheckRecord::Url(redirect("http://b/1", "http://b/2", 301)),
+        CheckRecord::Url(url("http://b/2", Verdict::Dns)),
+        CheckRecord::Url(redirect("http://a/moved", "http://b/3", 301)),
+        CheckRecord::Url(url("http://b/3", Verdict::Fine)),
+        CheckRecord::Url(redirect("http://a/found", "http://b/3", 302)),
+        CheckRecord::Url(redirect("http://a/loop", "http://a/pool", 302)),
+        CheckRecord::Url(redirect("http://a/pool", "http://a/loop", 302)),
     ];
-    let report = json(&lines, &options(Format::Json));
+    let report = json(&lines, &options(ReportFormat::Json));
     assert_eq!(found(&report, "broken"), ["http://a/gone dns", "http://a/loop bad-redirect"]);
     assert_eq!(report["broken"][0]["redirects_to"], "http://b/2");
     assert_eq!(found(&report, "redirected"), ["http://a/moved redirect"]);
-    let quiet = CheckOptions { redirects: false, ..options(Format::Json) };
+    let quiet = CheckOptions { redirects: false, ..options(ReportFormat::Json) };
     let report = json(&lines, &quiet);
     assert_eq!((found(&report, "redirected").len(), &report["counts"]["redirected"]), (0, &1.into()));
 }
@@ -168,9 +168,9 @@ fn anchors_are_compared_with_the_identifiers_of_the_page_that_redirects_lead_to(
     let lines = [
         page("http://a/", targets.map(|url| link(url, "x")).to_vec(), &[]),
         page("http://a/b", vec![], &["here", "ä b", "r%61w", "100%", "50%"]),
-        Record::Url(redirect("http://a/old", "http://a/b", 302)),
+        CheckRecord::Url(redirect("http://a/old", "http://a/b", 302)),
     ];
-    let report = json(&lines, &options(Format::Json));
+    let report = json(&lines, &options(ReportFormat::Json));
     assert_eq!(
         found(&report, "broken"),
         [
@@ -180,7 +180,7 @@ fn anchors_are_compared_with_the_identifiers_of_the_page_that_redirects_lead_to(
             "http://a/old#gone anchor"
         ]
     );
-    let without = CheckOptions { fragments: false, ..options(Format::Json) };
+    let without = CheckOptions { fragments: false, ..options(ReportFormat::Json) };
     assert_eq!(json(&lines, &without)["counts"]["broken"], 0);
 }
 
@@ -192,8 +192,8 @@ fn what_a_page_request_showed_counts_more_than_a_probe() {
             url("http://a/x", Verdict::Fine),
         ];
         let mut lines = vec![page("http://a/", vec![link("http://a/x", "x")], &[])];
-        lines.extend(order.map(|index| Record::Url(entries[index].clone())));
-        assert_eq!(json(&lines, &options(Format::Json))["counts"]["broken"], 0);
+        lines.extend(order.map(|index| CheckRecord::Url(entries[index].clone())));
+        assert_eq!(json(&lines, &options(ReportFormat::Json))["counts"]["broken"], 0);
     }
 }
 
@@ -212,8 +212,8 @@ fn later_request_of_the_same_kind_counts() {
             let mut lines = vec![page("http://a/", vec![link("http://a/x", "x")], &[])];
             let entry =
                 |verdict: &Verdict| UrlEntry { crawled, found_on: None, ..url("http://a/x", *verdict) };
-            lines.extend(verdicts.iter().map(|verdict| Record::Url(entry(verdict))));
-            let report = rendered_with(&lines, &options(Format::Json), max_kept);
+            lines.extend(verdicts.iter().map(|verdict| CheckRecord::Url(entry(verdict))));
+            let report = rendered_with(&lines, &options(ReportFormat::Json), max_kept);
             let report: serde_json::Value = serde_json::from_str(&report).unwrap();
             assert_eq!(report["counts"]["broken"], u64::from(expected.is_some()), "{verdicts:?} {max_kept}");
             let found = found(&report, "broken");
@@ -224,11 +224,11 @@ fn later_request_of_the_same_kind_counts() {
         }
     }
     // An accepted status, which is requested again.
-    let accepted = CheckOptions { accept: "503".parse().unwrap(), ..options(Format::Json) };
+    let accepted = CheckOptions { accept: "503".parse().unwrap(), ..options(ReportFormat::Json) };
     let lines = [
         page("http://a/", vec![link("http://a/x", "x")], &[]),
-        Record::Url(UrlEntry { status: Some(503), ..url("http://a/x", Http) }),
-        Record::Url(url("http://a/x", Http)),
+        CheckRecord::Url(UrlEntry { status: Some(503), ..url("http://a/x", Http) }),
+        CheckRecord::Url(url("http://a/x", Http)),
     ];
     assert_eq!(json(&lines, &accepted)["counts"]["broken"], 1);
 }
@@ -237,18 +237,18 @@ fn later_request_of_the_same_kind_counts() {
 fn broken_urls_are_counted_when_there_is_no_room_for_more() {
     let names: Vec<String> = (0..30).map(|number| format!("http://a/{number:02}")).collect();
     let mut lines = vec![page("http://a/", names[..20].iter().map(|url| link(url, "x")).collect(), &[])];
-    lines.push(Record::Url(UrlEntry { found_on: None, ..url("http://a/", Verdict::Fine) }));
+    lines.push(CheckRecord::Url(UrlEntry { found_on: None, ..url("http://a/", Verdict::Fine) }));
     // The last ten are in a sitemap, and no page links to them. Each list has ten of all three kinds.
     for (number, name) in names.iter().enumerate() {
-        lines.push(Record::Url(match number % 3 {
+        lines.push(CheckRecord::Url(match number % 3 {
             0 => url(name, Verdict::NotChecked),
             1 => redirect(name, "http://b/gone", 301),
             _ => url(name, Verdict::Http),
         }));
     }
-    lines.push(Record::Url(url("http://b/gone", Verdict::Dns)));
+    lines.push(CheckRecord::Url(url("http://b/gone", Verdict::Dns)));
     let report_with = |max_kept| -> serde_json::Value {
-        serde_json::from_str(&rendered_with(&lines, &options(Format::Json), max_kept)).unwrap()
+        serde_json::from_str(&rendered_with(&lines, &options(ReportFormat::Json), max_kept)).unwrap()
     };
     let complete = report_with(100);
     assert_eq!((&complete["counts"]["broken"], &complete["counts"]["not_checked"]), (&20.into(), &10.into()));
@@ -268,18 +268,18 @@ fn broken_urls_are_counted_when_there_is_no_room_for_more() {
 #[test]
 fn redirect_loop_that_no_page_links_to_is_reported() {
     let lead = |from, to, found_on: Option<&'static str>| {
-        Record::Url(UrlEntry { found_on: found_on.map(Cow::from), ..redirect(from, to, 302) })
+        CheckRecord::Url(UrlEntry { found_on: found_on.map(Cow::from), ..redirect(from, to, 302) })
     };
     let map = Some("http://a/map.xml");
     // The target of a redirect was found where its source was found.
     for (found_on, max_kept) in [(None, 100), (map, 100), (None, 0)] {
         let mut lines = vec![
-            Record::Url(url("http://a/map.xml", Verdict::Sitemap)),
+            CheckRecord::Url(url("http://a/map.xml", Verdict::Sitemap)),
             lead("http://a/1", "http://a/2", found_on),
             lead("http://a/2", "http://a/1", found_on),
         ];
-        let report = |lines: &[Record]| -> serde_json::Value {
-            serde_json::from_str(&rendered_with(lines, &options(Format::Json), max_kept)).unwrap()
+        let report = |lines: &[CheckRecord]| -> serde_json::Value {
+            serde_json::from_str(&rendered_with(lines, &options(ReportFormat::Json), max_kept)).unwrap()
         };
         assert_eq!(report(&lines)["counts"]["broken"], 1);
         if max_kept == 0 {
@@ -341,14 +341,14 @@ fn report_says_what_was_not_checked_and_why() {
             ],
             &[],
         ),
-        Record::Url(url("http://a/far", Verdict::NotReached)),
-        Record::Url(UrlEntry {
+        CheckRecord::Url(url("http://a/far", Verdict::NotReached)),
+        CheckRecord::Url(UrlEntry {
             reason: "robots.txt disallows it".into(),
             ..url("http://a/bots", Verdict::NotChecked)
         }),
-        Record::Page(truncated),
+        CheckRecord::Page(truncated),
     ];
-    let report = json(&lines, &options(Format::Json));
+    let report = json(&lines, &options(ReportFormat::Json));
     assert_eq!(
         found(&report, "not_checked"),
         [
@@ -368,7 +368,7 @@ fn report_says_what_was_not_checked_and_why() {
     );
     // The page and the truncated one.
     assert_eq!(report["counts"]["urls"], 2);
-    let text = rendered(&lines, &options(Format::Text));
+    let text = rendered(&lines, &options(ReportFormat::Text));
     assert!(text.contains("\nNot complete: 2 URLs not reached; 1 page was"), "{text}");
     let listed =
         "  http://a/bots\n    robots.txt disallows it\n    linked from 1 page:\n      http://a/  \"x\"\n";
@@ -378,13 +378,13 @@ fn report_says_what_was_not_checked_and_why() {
 #[test]
 fn unlinked_urls_are_named_with_where_they_come_from() {
     let lines = [
-        Record::Url(UrlEntry { found_on: None, ..url("http://a/", Verdict::Tls) }),
-        Record::Url(UrlEntry {
+        CheckRecord::Url(UrlEntry { found_on: None, ..url("http://a/", Verdict::Tls) }),
+        CheckRecord::Url(UrlEntry {
             found_on: Some("http://a/map.xml".into()),
             ..url("http://a/x", Verdict::Http)
         }),
     ];
-    let text = rendered(&lines, &options(Format::Text));
+    let text = rendered(&lines, &options(ReportFormat::Text));
     assert!(text.contains("  http://a/\n    tls\n    the check starts from it\n"), "{text}");
     assert!(text.contains("  http://a/x\n    HTTP 404 Not Found\n    found in http://a/map.xml\n"), "{text}");
 }
@@ -401,28 +401,36 @@ fn hostile_text_is_escaped_in_every_format() {
             ],
             &[],
         ),
-        Record::Url(UrlEntry { reason: nasty.into(), ..url("http://a/x", Verdict::InvalidResponse) }),
+        CheckRecord::Url(UrlEntry { reason: nasty.into(), ..url("http://a/x", Verdict::InvalidResponse) }),
     ];
-    for format in [Format::Text, Format::Json, Format::Junit, Format::Markdown, Format::Html] {
+    for format in [
+        ReportFormat::Text,
+        ReportFormat::Json,
+        ReportFormat::Junit,
+        ReportFormat::Markdown,
+        ReportFormat::Html,
+    ] {
         let text = rendered(&lines, &options(format));
         assert!(
-            !text.chars().any(|c| c != '\n' && c.is_control() || c == '\u{202E}' && format != Format::Json),
+            !text
+                .chars()
+                .any(|c| c != '\n' && c.is_control() || c == '\u{202E}' && format != ReportFormat::Json),
             "{format:?}: {text}"
         );
         match format {
-            Format::Html => assert!(
+            ReportFormat::Html => assert!(
                 !text.contains("<script") && !text.contains("<b>") && !text.contains("'\"&"),
                 "{text}"
             ),
-            Format::Junit => assert!(!text.contains("<script") && !text.contains('\u{FFFE}'), "{text}"),
-            Format::Markdown => {
+            ReportFormat::Junit => assert!(!text.contains("<script") && !text.contains('\u{FFFE}'), "{text}"),
+            ReportFormat::Markdown => {
                 let is_code = |line: &str| line.matches('`').count().is_multiple_of(2);
                 assert!(text.lines().all(is_code), "{text}");
             }
             _ => {}
         }
     }
-    let report = json(&lines, &options(Format::Json));
+    let report = json(&lines, &options(ReportFormat::Json));
     assert_eq!(found(&report, "broken"), ["http://[<b> malformed", "http://a/x invalid-response"]);
     assert_eq!(report["broken"][1]["linked_from"][0]["text"], nasty);
 }
@@ -434,17 +442,17 @@ fn many_links_to_a_url_and_many_broken_urls_are_counted_and_not_all_listed() {
         let links = vec![link("http://a/x", "x"); 10];
         lines.push(page(Box::leak(format!("http://a/{number}").into_boxed_str()), links, &[]));
     }
-    lines.push(Record::Url(url("http://a/x", Verdict::Http)));
-    let report = json(&lines, &options(Format::Json));
+    lines.push(CheckRecord::Url(url("http://a/x", Verdict::Http)));
+    let report = json(&lines, &options(ReportFormat::Json));
     let broken = &report["broken"][0];
     assert_eq!((&broken["pages"], &broken["links"]), (&300.into(), &3_000.into()));
     assert_eq!(broken["linked_from"].as_array().unwrap().len(), 100);
-    assert!(rendered(&lines, &options(Format::Text)).contains("… and 2,980 more"));
+    assert!(rendered(&lines, &options(ReportFormat::Text)).contains("… and 2,980 more"));
 
     let urls: Vec<String> = (0..5_000).map(|number| format!("http://a/{number:04}")).collect();
     let mut lines = vec![page("http://a/", urls.iter().map(|url| link(url, "x")).collect(), &[])];
-    lines.extend(urls.iter().map(|target| Record::Url(url(target, Verdict::Http))));
-    let comment = rendered(&lines, &options(Format::Markdown));
+    lines.extend(urls.iter().map(|target| CheckRecord::Url(url(target, Verdict::Http))));
+    let comment = rendered(&lines, &options(ReportFormat::Markdown));
     assert!(comment.len() < 65_000 && comment.contains("5,000 broken"), "{}", comment.len());
     assert!(comment.lines().last().unwrap().starts_with("- … and "), "{comment}");
 }
@@ -459,7 +467,7 @@ fn format_is_that_of_the_extension_or_the_option() {
         ("a,b.JSON", None, true, true)
     );
     assert_eq!(check.accept.to_string(), "403,500-599");
-    assert_eq!(parse("report,format=junit").unwrap().1.format, Some(Format::Junit));
+    assert_eq!(parse("report,format=junit").unwrap().1.format, Some(ReportFormat::Junit));
     assert_eq!(parse("report").unwrap().1.format, None);
     for (bad, error) in [
         ("report.pdf", "its file must end with"),

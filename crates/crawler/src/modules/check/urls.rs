@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::StatusCodes;
 use super::records::{PageRecord, UrlEntry};
-use super::report::Counts;
+use super::report::CheckCounts;
 use super::verdict::Verdict;
 use crate::config::MAX_REDIRECTS;
 
@@ -96,7 +96,7 @@ impl Resolved<'_> {
 }
 
 /// The URLs of a check.
-pub(super) struct Urls {
+pub(super) struct CheckedUrls {
     pub(super) hasher: RandomState,
     accepted: StatusCodes,
     pub(super) max_kept: usize,
@@ -114,13 +114,13 @@ pub(super) struct Urls {
     pub(super) failed_sitemaps: BTreeMap<String, String>,
     /// Where URLs were found first.
     pub(super) sources: HashSet<u64>,
-    counts: Counts,
+    counts: CheckCounts,
 }
 
-impl Urls {
+impl CheckedUrls {
     /// No URLs yet. These statuses are fine, and at most this many URLs of each list are kept.
-    pub(super) fn new(accepted: StatusCodes, max_kept: usize) -> Urls {
-        Urls {
+    pub(super) fn new(accepted: StatusCodes, max_kept: usize) -> CheckedUrls {
+        CheckedUrls {
             hasher: RandomState::new(),
             accepted,
             max_kept,
@@ -133,7 +133,7 @@ impl Urls {
             sitemaps: HashSet::new(),
             failed_sitemaps: BTreeMap::new(),
             sources: HashSet::new(),
-            counts: Counts::default(),
+            counts: CheckCounts::default(),
         }
     }
 
@@ -257,12 +257,12 @@ impl Urls {
     }
 
     /// The counts of pages, links, and URLs that were requested.
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> CheckCounts {
         let is_requested = |state: &&UrlState| match state {
             UrlState::Kept(index) if self.kept[*index as usize].status.is_some() => true,
             state => self.verdict(**state).is_conclusive(),
         };
-        Counts { urls: self.states.values().filter(is_requested).count() as u64, ..self.counts }
+        CheckCounts { urls: self.states.values().filter(is_requested).count() as u64, ..self.counts }
     }
 
     /// The hashes of the targets of all redirects.

@@ -36,13 +36,13 @@ const FRAGMENT: AsciiSet = percent_encoding::CONTROLS
 /// The URLs of a mirror.
 #[derive(Debug, Default)]
 pub(super) struct SiteIndex {
-    entries: HashMap<Box<str>, Entry>,
+    entries: HashMap<Box<str>, SiteEntry>,
     strip_query: StripQuery,
 }
 
 /// What a URL led to.
 #[derive(Debug)]
-enum Entry {
+enum SiteEntry {
     /// A file, whose content is in the record at this position.
     File { position: u64, file_type: FileType, path: Box<str> },
     /// A redirect to another URL, or the same content as that of another URL.
@@ -55,17 +55,18 @@ impl SiteIndex {
     pub(super) fn add_file(&mut self, url: &str, file_type: FileType, position: u64) {
         let is_other = file_type.conversion() == Conversion::None;
         match self.entries.get(url) {
-            Some(Entry::File { file_type, .. }) if is_other && file_type.conversion() != Conversion::None => {
-            }
+            Some(SiteEntry::File { file_type, .. })
+                if is_other && file_type.conversion() != Conversion::None => {}
             _ => drop(
-                self.entries.insert(url.into(), Entry::File { position, file_type, path: Box::default() }),
+                self.entries
+                    .insert(url.into(), SiteEntry::File { position, file_type, path: Box::default() }),
             ),
         }
     }
 
     /// Adds a URL that leads to another one, or to a place in it, unless it is known as a file.
     pub(super) fn add_alias(&mut self, url: &str, target: &str, fragment: Option<&str>) {
-        let alias = || Entry::Alias { target: target.into(), fragment: fragment.map(Into::into) };
+        let alias = || SiteEntry::Alias { target: target.into(), fragment: fragment.map(Into::into) };
         self.entries.entry(url.into()).or_insert_with(alias);
     }
 
@@ -77,8 +78,8 @@ impl SiteIndex {
     /// Chooses the paths of all files.
     pub(super) fn assign_paths(&mut self) {
         let files = self.entries.iter_mut().filter_map(|(url, entry)| match entry {
-            Entry::File { file_type, path, .. } => Some(((&**url, *file_type), path)),
-            Entry::Alias { .. } => None,
+            SiteEntry::File { file_type, path, .. } => Some(((&**url, *file_type), path)),
+            SiteEntry::Alias { .. } => None,
         });
         let (urls, places): (Vec<_>, Vec<_>) = files.unzip();
         for (place, path) in places.into_iter().zip(paths::assign(&urls)) {
@@ -89,7 +90,7 @@ impl SiteIndex {
     /// The path and the type of a file, if its content is in the record at this position.
     pub(super) fn file_at(&self, url: &str, position: u64) -> Option<(&str, FileType)> {
         match self.entries.get(url)? {
-            Entry::File { position: recorded, file_type, path } if *recorded == position => {
+            SiteEntry::File { position: recorded, file_type, path } if *recorded == position => {
                 Some((path, *file_type))
             }
             _ => None,
@@ -99,8 +100,8 @@ impl SiteIndex {
     /// The URLs and paths of all files, in the order of the paths.
     pub(super) fn files(&self) -> Vec<(&str, &str)> {
         let files = self.entries.iter().filter_map(|(url, entry)| match entry {
-            Entry::File { path, .. } => Some((&**url, &**path)),
-            Entry::Alias { .. } => None,
+            SiteEntry::File { path, .. } => Some((&**url, &**path)),
+            SiteEntry::Alias { .. } => None,
         });
         let mut files: Vec<(&str, &str)> = files.collect();
         files.sort_unstable_by_key(|(_, path)| *path);
@@ -113,8 +114,8 @@ impl SiteIndex {
         let (mut url, mut redirected) = (&*stripped, None);
         for _ in 0..=MAX_REDIRECTS + 1 {
             match self.entries.get(url)? {
-                Entry::File { path, .. } => return Some((path, redirected)),
-                Entry::Alias { target, fragment } => {
+                SiteEntry::File { path, .. } => return Some((path, redirected)),
+                SiteEntry::Alias { target, fragment } => {
                     (url, redirected) = (target, fragment.as_deref().or(redirected));
                 }
             }

@@ -33,12 +33,13 @@ fn page(url: &str, body: &str) -> OutputWrite {
 }
 
 fn image(url: &str) -> OutputWrite {
-    let head = Head { url: url.into(), content_type: Some("image/png".into()), ..Head::default() };
+    let head =
+        RecordHead { url: url.into(), content_type: Some("image/png".into()), ..RecordHead::default() };
     OutputWrite::Append(head.write(b"image"))
 }
 
 fn alias(url: &str, target: &str) -> OutputWrite {
-    let head = Head { url: url.into(), leads_to: Some(target.into()), ..Head::default() };
+    let head = RecordHead { url: url.into(), leads_to: Some(target.into()), ..RecordHead::default() };
     OutputWrite::Append(head.write(b""))
 }
 
