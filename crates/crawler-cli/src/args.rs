@@ -20,6 +20,8 @@ mod proxy;
 mod resume;
 pub mod settings;
 mod sources;
+#[cfg(test)]
+pub mod testing;
 mod url_query;
 
 use std::ffi::OsString;

@@ -530,19 +530,11 @@ fn strip_credentials(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
+    use crate::args::testing::{self, TestCli};
     use serde_json::Value;
 
-    #[derive(Parser)]
-    struct TestCli {
-        #[command(flatten)]
-        options: CrawlOptions,
-    }
-
     fn parse(arguments: &str) -> CrawlOptions {
-        let arguments = std::iter::once("crawl").chain(arguments.split_whitespace());
-        let options = TestCli::try_parse_from(arguments).map_err(|error| error.to_string()).unwrap().options;
-        options.with_absolute_paths().unwrap()
+        testing::parse(arguments).with_absolute_paths().unwrap()
     }
 
     #[test]

@@ -159,19 +159,11 @@ fn has_credentials(seed: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct TestCli {
-        #[command(flatten)]
-        options: CrawlOptions,
-    }
+    use crate::args::testing;
 
     fn parse(arguments: &str, explicit: &[&str]) -> CrawlOptions {
-        let arguments = std::iter::once("crawl").chain(arguments.split_whitespace());
-        let TestCli { options } =
-            TestCli::try_parse_from(arguments).map_err(|error| error.to_string()).unwrap();
-        CrawlOptions { explicit: explicit.iter().map(|name| name.to_string()).collect(), ..options }
+        let explicit = explicit.iter().map(|name| name.to_string()).collect();
+        CrawlOptions { explicit, ..testing::parse(arguments) }
     }
 
     #[test]

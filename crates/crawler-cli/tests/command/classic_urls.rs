@@ -13,7 +13,7 @@ use testweb::{Response, Site, Web};
 use crate::common::{Crawl, linking_to, names, serve};
 use crate::pipeline::{adds_up, objects, objects_in};
 use crate::resume::directories;
-use crate::urls::{agrees_with_log, by_path, every_outcome, outcomes};
+use crate::urls::{agrees_with_log, by_path, every_outcome, has_details_of_every_outcome, outcomes};
 
 /// The options with which robots.txt is obeyed.
 const POLITE: &str = "--resolve *=127.0.0.1 --allow-private";
@@ -60,21 +60,7 @@ fn every_url_has_one_row_that_agrees_with_the_log() {
     );
     assert_eq!(adds_up(&summary)["page"], 5);
 
-    let text = |path: &str, key: &str| rows[path][key].as_str().map(|text| text.replace(&web.url(""), ""));
-    assert_eq!(rows["/"]["found_on"], Value::Null);
-    for found in ["/gone", "/old", "/older", "/new"] {
-        assert_eq!(text(found, "found_on").as_deref(), Some("/"));
-        assert!(rows[found]["queued"].is_string(), "{}", rows[found]);
-    }
-    assert_eq!(text("/old", "redirect").as_deref(), Some("/older"));
-    assert_eq!((&rows["/busy"]["retries"], &rows["/gone"]["retries"]), (&1.into(), &0.into()));
-    assert_eq!(
-        (&rows["/image"]["content_type"], &rows["/image"]["kind"]),
-        (&"image/png".into(), &"page".into())
-    );
-    assert_eq!((&rows["/a"]["bytes"], &rows["/a"]["depth"]), (&20.into(), &1.into()));
-    assert_eq!((&rows["/private"]["status"], &rows["/private"]["requested"]), (&Value::Null, &Value::Null));
-    assert!(text("/closed", "reason").unwrap().starts_with("connection failed: "), "{}", rows["/closed"]);
+    has_details_of_every_outcome(&web, &rows);
 }
 
 #[test]

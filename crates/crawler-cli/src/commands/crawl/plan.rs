@@ -143,19 +143,11 @@ fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct TestCli {
-        #[command(flatten)]
-        options: CrawlOptions,
-    }
+    use crate::args::testing::parse;
 
     fn plan(arguments: &str) -> Vec<String> {
-        let arguments = std::iter::once("crawl").chain(arguments.split_whitespace());
-        lines(&TestCli::try_parse_from(arguments).map_err(|error| error.to_string()).unwrap().options)
+        lines(&parse(arguments))
     }
 
     #[test]
