@@ -20,9 +20,10 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::new_file::ensure_replaceable;
+use super::new_file::{FoundTarget, ensure_replaceable};
 use super::{OutputSpec, Target};
 use crate::error::{StorageError, StorageErrorKind};
+use crate::file_lock;
 use crate::modules::registry;
 
 /// The end of the name of a records file.
@@ -178,7 +179,12 @@ pub fn finish_file(records: &Records, target: &Path, overwrite: bool) -> Result<
     if let Some(finisher) = spec.output.finisher() {
         finisher.check_target(target)?;
     }
-    spec.finish_from(records)
+    spec.finish_from(records)?;
+    let is_in_use = File::open(&records.path).is_ok_and(|file| !file_lock::lock(&file));
+    if let (Target::File(path), true) = (&spec.target, is_in_use) {
+        FoundTarget::note_made(path);
+    }
+    Ok(())
 }
 
 /// The format that the first line of a records file names.
@@ -238,6 +244,7 @@ impl OutputSpec {
         if self.output.finisher().is_none() {
             return Ok(());
         }
+        FoundTarget::remove_note(self.target.path());
         let path = records_path(self.target.path());
         fs::remove_file(&path).map_err(|error| {
             let what = format!("cannot remove records file '{}'", path.display());

@@ -7,10 +7,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 use super::Target;
 use super::files::write_error;
 use crate::error::{StorageError, StorageErrorKind, unusable_directory};
 use crate::file_lock;
+
+/// The end of the name of the [note](FoundTarget::note_made) about a target.
+const MADE: &str = ".made";
 
 /// What to do about a path that cannot be written to.
 const REMEDY: &str = "name a file you may write to";
@@ -147,7 +152,7 @@ pub fn ensure_replaceable(target: &Target, overwrite: bool) -> Result<(), Storag
 }
 
 /// The file at a path at some time, so that one which another program makes later is not replaced.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundTarget(Option<(u64, u64, u64, SystemTime)>);
 
 impl FoundTarget {
@@ -157,11 +162,27 @@ impl FoundTarget {
         FoundTarget(found.and_then(|file| Some((file.dev(), file.ino(), file.len(), file.modified().ok()?))))
     }
 
+    /// Notes next to the path that what is there now was made from the records of a crawl that runs, and may be replaced by it.
+    pub fn note_made(path: &Path) {
+        let found = serde_json::to_vec(&FoundTarget::at(path)).unwrap_or_default();
+        // Without the note, the crawl says that another program has written to the path.
+        let _ = fs::write(beside(path, MADE), found);
+    }
+
+    /// Removes the note, if there is one.
+    pub fn remove_note(path: &Path) {
+        let _ = fs::remove_file(beside(path, MADE));
+    }
+
     /// Rejects a file at the path that was not there, or was written to since.
     pub fn check_unchanged(&self, path: &Path) -> Result<(), StorageError> {
         let now = FoundTarget::at(path);
         let is_empty = matches!(now.0, None | Some((_, _, 0, _)));
-        if is_empty || now == *self {
+        let is_noted = || {
+            let note = fs::read(beside(path, MADE)).ok()?;
+            Some(serde_json::from_slice::<FoundTarget>(&note).ok()? == now)
+        };
+        if is_empty || now == *self || is_noted() == Some(true) {
             return Ok(());
         }
         let message = format!(

@@ -62,6 +62,24 @@ fn existing_target_is_refused_unless_it_may_be_replaced() {
 }
 
 #[test]
+fn target_that_was_made_from_the_records_during_the_crawl_is_replaced_and_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("report.txt");
+    let specs = [spec(&target)];
+    let mut files = OutputFiles::open(&specs, Start::Fresh).unwrap();
+    files.flush().unwrap();
+    let records = Records::open(&records_path(&target)).unwrap().unwrap();
+    finish_file(&records, &target, false).unwrap();
+    files.check_unchanged(0, &specs[0].target).unwrap();
+    fs::write(&target, "precious").unwrap();
+    let error = files.check_unchanged(0, &specs[0].target).unwrap_err();
+    assert_eq!(error.kind(), StorageErrorKind::AlreadyExists);
+    specs[0].remove_records().unwrap();
+    let names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(names, ["report.txt"]);
+}
+
+#[test]
 fn target_that_is_being_made_by_another_process_is_not_touched() {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path().join("counted");
