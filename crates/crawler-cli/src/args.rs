@@ -42,6 +42,7 @@ pub use self::distributed::{PurgeOptions, RedisArgs, RoleKind, RoleOptions, Stat
 pub use self::health::HealthArgs;
 pub use self::log::LogArgs;
 pub use self::login::LoginArgs;
+pub use self::merge::has_credentials;
 pub use self::outputs::{output_path, writes_to_stdout};
 pub use self::proxy::PROXY_VARIABLE;
 pub use self::resume::ResumeOptions;

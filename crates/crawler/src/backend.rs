@@ -29,6 +29,7 @@ pub use self::waiting_host::{MAX_WAITING_HOSTS, WaitReason, WaitingHost};
 use crate::domain::Domain;
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::fetch::http::AddressKinds;
+use crate::live_settings::LiveLimits;
 use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::outcome::Outcome;
 use crate::prioritizer::{Priority, ServiceStats, SourceLink};
@@ -573,6 +574,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// The budget that is exhausted, if any.
     fn exhausted_budget(&self) -> impl BackendFuture<Option<Budget>>;
+
+    /// Changes limits of the running crawl. In a worker of a distributed crawl nothing happens: its frontier has them.
+    fn set_limits(&self, _limits: &LiveLimits) {}
 
     /// Removes a dead worker: requeues its leased and queued URLs and releases its domains.
     fn remove_worker(&self, worker: WorkerId) -> impl BackendFuture<()>;

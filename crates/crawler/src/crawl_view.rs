@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Snapshot;
+use crate::live_settings::CrawlControl;
 use crate::statistics::{Recorders, Statistics};
 
 /// A crawl at one point in time.
@@ -85,7 +86,9 @@ pub(crate) struct CrawlMonitor {
     /// The active crawl time of earlier processes.
     before: Duration,
     started: Instant,
-    limits: Mutex<Limits>,
+    limits: Limits,
+    /// What changed since it started.
+    control: CrawlControl,
     phase: Mutex<CrawlPhase>,
 }
 
@@ -96,14 +99,20 @@ impl CrawlMonitor {
             recorders: Recorders::continuing(statistics),
             before,
             started: Instant::now(),
-            limits: Mutex::new(limits),
+            limits,
+            control: CrawlControl::default(),
             phase: Mutex::default(),
         }
     }
 
-    /// The active crawl time, with that of earlier processes.
+    /// The crawl may be changed while it runs.
+    pub(crate) fn with_control(self, control: CrawlControl) -> CrawlMonitor {
+        CrawlMonitor { control, ..self }
+    }
+
+    /// The active crawl time, with that of earlier processes. Pauses do not count.
     pub(crate) fn elapsed(&self) -> Duration {
-        self.before + self.started.elapsed()
+        self.before + self.started.elapsed().saturating_sub(self.control.pause().total())
     }
 
     /// The active crawl time of earlier processes.
@@ -113,12 +122,15 @@ impl CrawlMonitor {
 
     /// The limits as they are now.
     pub(crate) fn limits(&self) -> Limits {
-        unpoisoned(&self.limits).clone()
+        self.control.settings().limits(&self.limits)
     }
 
     /// Whether the crawl runs.
     pub(crate) fn phase(&self) -> CrawlPhase {
-        unpoisoned(&self.phase).clone()
+        match unpoisoned(&self.phase).clone() {
+            CrawlPhase::Running if self.control.pause().is_paused() => CrawlPhase::Paused,
+            phase => phase,
+        }
     }
 
     /// Changes whether the crawl runs. A crawl that has ended stays so.

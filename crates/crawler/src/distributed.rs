@@ -3,6 +3,7 @@
 pub mod crawl_loss;
 mod failure_detector;
 mod frontier_role;
+mod live_worker;
 mod process_identity;
 pub mod remote;
 mod statistics_parts;
@@ -132,6 +133,8 @@ struct Membership {
     joined_at: u64,
     dead_after: Duration,
     last_heartbeat: Instant,
+    /// The crawl is paused, so that its time does not run on.
+    is_paused: bool,
 }
 
 impl Membership {
@@ -181,7 +184,16 @@ impl Membership {
             };
             log::joined(&role);
             let (dead_after, last_heartbeat) = (shared.dead_after, Instant::now());
-            return Ok(Ok(Membership { control, role, identity, joined_at, dead_after, last_heartbeat }));
+            let is_paused = false;
+            return Ok(Ok(Membership {
+                control,
+                role,
+                identity,
+                joined_at,
+                dead_after,
+                last_heartbeat,
+                is_paused,
+            }));
         }
     }
 
@@ -195,7 +207,8 @@ impl Membership {
         // A Redis outage, in which no process can work, does not count as crawl time.
         let since_last = now.duration_since(self.last_heartbeat).min(4 * self.heartbeat_interval());
         self.last_heartbeat = now;
-        let elapsed = if self.role == Role::Frontier { since_last } else { Duration::ZERO };
+        let counts_time = self.role == Role::Frontier && !self.is_paused;
+        let elapsed = if counts_time { since_last } else { Duration::ZERO };
         self.control.heartbeat(self.role, &self.identity.token, elapsed).await
     }
 

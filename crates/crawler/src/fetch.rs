@@ -6,6 +6,7 @@ pub mod network;
 pub mod polite_client;
 pub mod proxy_health;
 pub mod redirect;
+pub mod request_gate;
 mod request_slots;
 pub mod robots;
 pub mod throttle;

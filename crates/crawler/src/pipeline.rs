@@ -4,6 +4,7 @@ mod derived_settings;
 mod durable_outputs;
 mod durable_run;
 mod internals;
+pub(crate) mod live_control;
 pub(crate) mod local_run;
 mod page_stream;
 mod report;
@@ -538,7 +539,8 @@ impl Crawler {
     fn run_in_memory(mut self) -> Result<CrawlReport, Error> {
         let pages = self.open_outputs(self.fresh_start())?;
         let backend = Arc::new(LocalBackend::new(self.settings.clone()));
-        let monitor = CrawlMonitor::new(Duration::ZERO, Statistics::default(), self.limits());
+        let monitor = CrawlMonitor::new(Duration::ZERO, Statistics::default(), self.limits())
+            .with_control(self.control.clone());
         LocalRun { backend, pages, monitor: Arc::new(monitor), retried: 0, state: None }.run(self)
     }
 

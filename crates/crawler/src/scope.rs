@@ -1,5 +1,7 @@
 //! Which URLs a crawl may fetch: within its bounds, not excluded, and not a crawler trap.
 
+mod blocked;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
@@ -10,6 +12,7 @@ use regex::RegexSet;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
+pub(crate) use self::blocked::Blocked;
 use crate::config::FetchConfig;
 use crate::domain::Domain;
 use crate::error::Error;
@@ -100,6 +103,8 @@ pub struct Scope {
     seeds: Option<Arc<SeedIndex>>,
     /// The rule for tasks that are no pages.
     kinds: KindRule,
+    /// What was blocked while the crawl ran.
+    blocked: Option<Arc<Blocked>>,
 }
 
 /// Which tasks that are no pages are left out. A crawl with other settings may have admitted them.
@@ -133,7 +138,15 @@ enum Bounds {
 
 impl Scope {
     fn within(bounds: Bounds) -> Scope {
-        Scope { bounds, include: None, exclude: None, private: None, seeds: None, kinds: KindRule::default() }
+        Scope {
+            bounds,
+            include: None,
+            exclude: None,
+            private: None,
+            seeds: None,
+            kinds: KindRule::default(),
+            blocked: None,
+        }
     }
 
     /// The whole web.
@@ -169,6 +182,11 @@ impl Scope {
     /// `/docstore`.
     pub fn prefixes(urls: &[Url]) -> Scope {
         Scope::within(Bounds::Prefixes(urls.iter().map(|url| normal(url).into()).collect()))
+    }
+
+    /// The same scope without what is blocked.
+    pub(crate) fn with_blocked(self, blocked: Option<Arc<Blocked>>) -> Scope {
+        Scope { blocked, ..self }
     }
 
     /// Narrows the scope to URLs that match at least one of the `include` patterns, if there are any, and none of the
@@ -208,7 +226,7 @@ impl Scope {
 
     /// All settings of the scope, to find out whether another scope is the same.
     pub(crate) fn settings(&self) -> String {
-        let Scope { bounds, include, exclude, private, seeds: _, kinds } = self;
+        let Scope { bounds, include, exclude, private, seeds: _, kinds, blocked: _ } = self;
         // Sets have no order.
         let mut bounds: Vec<String> = match bounds {
             Bounds::Anywhere => vec!["any".into()],
@@ -279,6 +297,19 @@ impl Scope {
         }
     }
 
+    /// Checks whether a URL was blocked while the crawl ran.
+    pub(crate) fn check_blocked(&self, url: &str) -> Result<(), RejectReason> {
+        match self.blocked.as_ref().is_some_and(|blocked| blocked.contains(url)) {
+            true => Err(RejectReason::Excluded),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a host, by its throttle key, was blocked while the crawl ran.
+    pub(crate) fn blocks_host(&self, host: &str) -> bool {
+        self.blocked.as_ref().is_some_and(|blocked| blocked.contains_host(host))
+    }
+
     /// Whether a normalized URL without credentials lies within the bounds.
     pub(crate) fn contains(&self, url: &str) -> bool {
         match &self.bounds {
@@ -303,6 +334,7 @@ impl Scope {
     /// completed.
     pub(crate) fn check_task(&self, task_url: &str, found_on: Option<&str>) -> Result<(), RejectReason> {
         let (kind, url) = (TaskKind::of(task_url), shown_url(task_url));
+        self.check_blocked(url)?;
         match kind {
             _ if self.kinds.unused.contains(&kind) => Err(RejectReason::Excluded),
             TaskKind::Page => self.check(url),
@@ -345,8 +377,9 @@ impl Scope {
         }
     }
 
-    /// Checks whether a URL matches none of the patterns that exclude URLs.
+    /// Checks whether a URL matches none of the patterns that exclude URLs, and is not blocked.
     pub(crate) fn check_excluded(&self, url: &str) -> Result<(), RejectReason> {
+        self.check_blocked(url)?;
         match self.exclude.as_ref().is_some_and(|exclude| exclude.is_match(url)) {
             true => Err(RejectReason::Excluded),
             false => Ok(()),
@@ -368,8 +401,9 @@ impl Scope {
         matches!(self.bounds, Bounds::Anywhere)
     }
 
-    /// Checks whether the host of a URL may be asked at all, in scope or not: it is not a non-public address.
+    /// Checks whether the host of a URL may be asked at all, in scope or not: it is not blocked and not a non-public address.
     pub(crate) fn check_address(&self, url: &str) -> Result<(), RejectReason> {
+        self.check_blocked(url)?;
         match self.private.as_ref().is_some_and(|rule| rule.rejects(url)) {
             true => Err(RejectReason::PrivateAddress),
             false => Ok(()),
@@ -415,6 +449,7 @@ impl<'u> ScopeChecker<'_, 'u> {
         if matches(include) == Some(false) || matches(exclude) == Some(true) {
             return Err(RejectReason::Excluded);
         }
+        self.scope.check_blocked(url)?;
         if origin.is_private {
             return Err(RejectReason::PrivateAddress);
         }

@@ -65,16 +65,17 @@ impl SpooledSeeds {
                 Error::InvalidSetting(format!("a seed list has a URL that is {bad}; remove it"))
             })?;
             strip_query.strip_url(&mut url);
-            let entries = [Some(origin_entry(&Origin::from_url(&url))), scope.seed_entry(&url)];
-            for entry in entries.into_iter().flatten() {
-                let hash = index.hash(&entry);
-                if index.insert(hash) {
-                    seeds.index.extend(hash.to_le_bytes());
-                }
-            }
+            seeds.index.extend(index.add(&url, scope));
             seeds.push(url.as_str());
         }
         Ok(seeds)
+    }
+
+    /// One seed, and the entries of the index that it needs.
+    pub(crate) fn of(url: &str, index: Vec<u8>) -> SpooledSeeds {
+        let mut seeds = SpooledSeeds { queue: CompressedUrlQueue::default(), index };
+        seeds.push(url);
+        seeds
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -141,7 +142,37 @@ impl SeedIndex {
 
     /// The index whose entries were stored. `None` if there are none.
     pub(crate) fn from_bytes(key: HashKey, bytes: &[u8]) -> Option<Arc<SeedIndex>> {
-        let mut index = SeedIndex::new(key);
+        SeedIndex::with_entries(None, key, bytes)
+    }
+
+    /// Adds what the scope and the check of private addresses need of a seed, and returns the entries that are new, as they are
+    /// stored.
+    fn add(&mut self, seed: &Url, scope: &Scope) -> Vec<u8> {
+        let entries = [Some(origin_entry(&Origin::from_url(seed))), scope.seed_entry(seed)];
+        let hashes = entries.into_iter().flatten().map(|entry| self.hash(&entry));
+        let mut hashes: Vec<u64> = hashes.collect();
+        hashes.retain(|hash| self.insert(*hash));
+        hashes.into_iter().flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// The entries of seeds, as they are stored, for a scope of any kind.
+    pub(crate) fn entries(key: HashKey, seeds: &[Url]) -> Vec<u8> {
+        let (mut index, mut entries) = (SeedIndex::new(key), Vec::new());
+        for scope in [Scope::domains(&[]), Scope::hosts(&[]), Scope::prefixes(&[])] {
+            for seed in seeds {
+                entries.extend(index.add(seed, &scope));
+            }
+        }
+        entries
+    }
+
+    /// The same index with more entries that were stored.
+    pub(crate) fn with_entries(
+        index: Option<&Arc<SeedIndex>>,
+        key: HashKey,
+        bytes: &[u8],
+    ) -> Option<Arc<SeedIndex>> {
+        let mut index = index.map_or_else(|| SeedIndex::new(key), |index| SeedIndex::clone(index));
         for hash in bytes.as_chunks::<8>().0 {
             index.insert(u64::from_le_bytes(*hash));
         }

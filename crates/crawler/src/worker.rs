@@ -5,6 +5,7 @@ mod domain_claims;
 mod host_queues;
 mod lease_budget;
 mod links;
+pub mod live_scope;
 pub mod liveness;
 pub mod parsed_page;
 mod probes;
@@ -24,6 +25,7 @@ use self::capacity::{Capacity, LeaseActivity};
 use self::domain_claims::DomainClaims;
 use self::host_queues::HostQueues;
 use self::lease_budget::{InFlightPermit, LeaseBudget};
+use self::live_scope::SeedUpdates;
 use self::parsed_page::ParsedPage;
 use self::transfers::PendingTransfers;
 use crate::backend::{Backend, BackendError, CompleteResult, Completion, ContentMatch, Lease, WorkerId};
@@ -32,12 +34,12 @@ use crate::domain::Domain;
 use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::{Download, PinKinds};
 use crate::fetch::redirect;
+use crate::fetch::request_gate::RequestGate;
 use crate::log;
 use crate::modules::page_pipeline::PagePipeline;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::page::Page;
-use crate::scope::{RejectReason, Scope};
 use crate::similarity::Threshold;
 use crate::sitemap;
 use crate::statistics::counts::Stage;
@@ -76,8 +78,10 @@ pub struct WorkerContext<R> {
     pub backend: Arc<R>,
     /// The modules and outputs that process pages.
     pub pipeline: Arc<PagePipeline>,
-    /// Which URLs belong to the crawl.
-    pub scope: Scope,
+    /// Which URLs belong to the crawl, and whether requests may start.
+    pub gate: Arc<RequestGate>,
+    /// Where a worker learns of seeds that were added to the crawl, if other processes add them.
+    pub seed_updates: Option<Arc<SeedUpdates>>,
     /// Links on pages of this depth are not followed.
     pub max_depth: Depth,
     /// The largest page, unless less is left of the byte budget.
@@ -153,7 +157,9 @@ impl<R: Backend> Worker<R> {
     /// A worker with its own fetcher. No other worker sends requests to its hosts.
     pub fn new(id: WorkerId, fetcher: Fetcher, context: Arc<WorkerContext<R>>) -> Worker<R> {
         let failure: Arc<OnceLock<BackendError>> = Arc::default();
-        let fetcher = fetcher.with_pin(pin_kinds(Arc::clone(&context), Arc::clone(&failure)));
+        let fetcher = fetcher
+            .with_pin(pin_kinds(Arc::clone(&context), Arc::clone(&failure)))
+            .with_gate(Arc::clone(&context.gate));
         let permits = fetcher.config().concurrency.clamp(1, Semaphore::MAX_PERMITS / 2) * 2;
         let (in_flight, module_calls) = (Arc::new(Semaphore::new(permits)), Semaphore::new(MAX_MODULE_CALLS));
         Worker {
@@ -252,6 +258,10 @@ impl<R: Backend> Worker<R> {
             completion.outcome = Outcome::HostUnreachable { cause: cause.to_string() };
             return Ok(FetchedLease::without_request(host, completion));
         }
+        if !self.knows_seed(&lease) && !self.learn_seeds().await {
+            let permits = Permits::default();
+            return Ok(FetchedLease { host, completion: None, page: None, permits, transfer: None });
+        }
         if let Err(why) = self.check_scope(&lease) {
             completion.outcome = Outcome::Rejected { why };
             return Ok(FetchedLease::without_request(host, completion));
@@ -309,19 +319,6 @@ impl<R: Backend> Worker<R> {
         completion.site_cooldown = self.fetcher.throttle().site_cooldown(&Domain::from_throttle_key(&host));
         let permits = Permits { _body_bytes: body_bytes, ..budget.into_permits() };
         Ok(FetchedLease { host, completion: Some(completion), page, permits, transfer: None })
-    }
-
-    /// Whether links to the URL are followed now: it may have been admitted with other settings. Seeds are not checked, nor are
-    /// sitemaps that the user names.
-    fn check_scope(&self, lease: &Lease) -> Result<(), RejectReason> {
-        let is_given = match lease.kind() {
-            TaskKind::Page => lease.is_seed() && lease.redirects == 0,
-            _ => lease.discovery.is_none(),
-        };
-        match is_given {
-            true => Ok(()),
-            false => self.context.scope.check_task(&lease.url, lease.found_by()),
-        }
     }
 
     /// Waits until a page of this size can be processed.

@@ -152,7 +152,7 @@ fn normal(seed: &str) -> String {
 }
 
 /// Whether a seed has a user name or a password.
-fn has_credentials(seed: &str) -> bool {
+pub fn has_credentials(seed: &str) -> bool {
     Url::parse(seed).is_ok_and(|url| !url.username().is_empty() || url.password().is_some())
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crawler::internal::backend::WorkerId;
 use crawler::internal::backend::redis::{CrawlControl, Phase};
 use crawler::internal::distributed::crawl_loss::CrawlLossDetector;
-use crawler::internal::distributed::remote::{CrawlStatus, RemoteCrawl};
+use crawler::internal::distributed::remote::{CrawlStatus, NewMetadata, RemoteCrawl};
 use crawler::internal::distributed::{Notice, SharedCrawl};
 use crawler::internal::error::redis_error;
 use crawler::internal::log;
@@ -110,18 +110,15 @@ async fn control(
     }
     // The seeds that `crawler submit` has added stay in scope.
     let saved_options = SavedOptions::distributed(&options.clone().with_seeds_of(saved.as_ref()));
-    let metadata = match &info {
-        // The crawl has the seeds of its lists, unless the process that read them was stopped before their end.
-        Some(info) if !matches!(info.state.phase, Phase::Seeding) && saved.is_some() => {
-            submitted.sources.seed_files.clear();
-            submitted.is_resumed = true;
-            saved_options.with_lists(Some(&info.metadata), false).to_bytes()
-        }
-        info => {
-            let adds_lists = !options.sources.seed_files.is_empty();
-            saved_options.with_lists(info.as_ref().map(|info| &*info.metadata), adds_lists).to_bytes()
-        }
-    };
+    let metadata = saved_options.to_bytes();
+    // The crawl has the seeds of its lists, unless the process that read them was stopped before their end.
+    if let Some(info) = &info
+        && !matches!(info.state.phase, Phase::Seeding)
+        && saved.is_some()
+    {
+        submitted.sources.seed_files.clear();
+        submitted.is_resumed = true;
+    }
     let remote = RemoteCrawl::open(crawler, shared).await?;
     let changed = saved.as_ref().map_or_else(Vec::new, |saved| options.differs_from(saved));
     if !changed.is_empty() {
@@ -145,7 +142,7 @@ async fn control(
     cookie_parts(&options).iter().for_each(|part| drop(fs::remove_file(part)));
     display.show(&remote.status().await?.snapshot);
     let submitted = submitted.validate().map_err(Error::InvalidSetting)?;
-    remote.submit(&metadata, submitted.crawler, shared).await?;
+    remote.submit(NewMetadata::Settings(&metadata), submitted.crawler, shared).await?;
     let mut supervisor = Supervisor::new(shared, &options, Arc::clone(display), reader.clone());
     let report = supervise(&remote, &mut supervisor, resumed, shared, display, stop).await;
     if report.is_err() {

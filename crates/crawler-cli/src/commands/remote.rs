@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crawler::internal::backend::Snapshot;
 use crawler::internal::backend::redis::{CrawlControl, Member, Phase, Role, no_such_crawl};
-use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, RemoteCrawl};
+use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, NewMetadata, RemoteCrawl};
 use crawler::internal::distributed::{SharedCrawl, end_of};
 use crawler::internal::error::redis_error;
 use crawler::internal::pipeline::CrawlerInternals as _;
@@ -69,24 +69,22 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
     let new_seeds = options.clone().validate()?.crawler.seeds().to_vec();
     let (new_lists, new_sitemaps) = (options.sources.seed_files.clone(), options.sources.sitemap.clone());
     let info = RemoteCrawl::info(&shared).await?;
-    let (options, metadata) = match &info {
-        None => {
-            let saved_options = SavedOptions::distributed(&options).with_lists(None, !new_lists.is_empty());
-            (options.clone(), saved_options.to_bytes())
-        }
+    let (options, is_covered) = match &info {
+        None => (options.clone(), false),
         Some(info) => {
             let saved = SavedOptions::read(&info.metadata, &shared.redis.crawl)?;
             let is_covered = saved.covers(&options);
-            let options = options.merged_over(saved)?;
-            // Unchanged options keep their version, so that the running processes need not restart.
-            let metadata = match is_covered {
-                true => Vec::new(),
-                false => SavedOptions::distributed(&options)
-                    .with_lists(Some(&info.metadata), !new_lists.is_empty())
-                    .to_bytes(),
-            };
-            (options, metadata)
+            (options.merged_over(saved)?, is_covered)
         }
+    };
+    let saved_options = SavedOptions::distributed(&options);
+    let metadata_bytes = saved_options.to_bytes();
+    let metadata = match &info {
+        Some(_) if is_covered => NewMetadata::None,
+        Some(info) if saved_options.adds_only_sources_to(&info.metadata) => {
+            NewMetadata::Seeds(&metadata_bytes)
+        }
+        _ => NewMetadata::Settings(&metadata_bytes),
     };
     let CrawlJob { crawler, options, .. } = options.validate()?;
     let remote = RemoteCrawl::open(crawler, &shared).await?;
@@ -97,7 +95,7 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
     submitted.is_resumed = new_lists.is_empty();
     submitted.seeds = new_seeds.into_iter().map(String::from).collect();
     (submitted.sources.seed_files, submitted.sources.sitemap) = (new_lists, new_sitemaps);
-    let (admitted, count) = remote.submit(&metadata, submitted.validate()?.crawler, &shared).await?;
+    let (admitted, count) = remote.submit(metadata, submitted.validate()?.crawler, &shared).await?;
     if is_quiet {
         return Ok(0);
     }

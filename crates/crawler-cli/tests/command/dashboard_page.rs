@@ -58,9 +58,7 @@ fn start(crawl: Pipeline) -> Running {
 fn open(browser: &mut Browser, port: u16) {
     browser.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
     browser.navigate(&format!("http://127.0.0.1:{port}/"));
-    browser.until(
-        "document.querySelector('#facts').textContent !== ''",
-    );
+    browser.until("document.querySelector('#facts').textContent !== ''");
 }
 
 /// Checks that the page asked nobody else, that nothing failed, and that no script of another page ran.

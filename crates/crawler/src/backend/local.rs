@@ -34,6 +34,7 @@ use super::{
 };
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
+use crate::live_settings::LiveLimits;
 use crate::modules::output::OutputPosition;
 use crate::prioritizer::{Priority, PriorityQueues};
 use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, ShingleCache, Threshold, Verdicts};
@@ -522,6 +523,14 @@ impl<S: Storage> Backend for LocalBackend<S> {
 
     async fn exhausted_budget(&self) -> Result<Option<Budget>, BackendError> {
         Ok(self.state().budgets.exhausted())
+    }
+
+    fn set_limits(&self, limits: &LiveLimits) {
+        let work = self.with_budgets(|state| {
+            state.set_limits(limits);
+            state.work()
+        });
+        self.wake(work);
     }
 
     async fn remove_worker(&self, worker: WorkerId) -> Result<(), BackendError> {

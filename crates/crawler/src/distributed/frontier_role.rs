@@ -64,6 +64,8 @@ struct FrontierRole<'a> {
     /// The statistics, limits and phase of the crawl, as far as the frontier knows them.
     monitor: Arc<CrawlMonitor>,
     parts: PartWriter,
+    /// The version of the changes that its state has.
+    live: Option<u64>,
 }
 
 impl Crawler {
@@ -77,7 +79,8 @@ impl Crawler {
                 Err(exit) => return Ok(exit),
             };
             let (_, state) = membership.heartbeat().await?;
-            let monitor = Arc::new(CrawlMonitor::new(Duration::ZERO, Statistics::default(), self.limits()));
+            let monitor = CrawlMonitor::new(Duration::ZERO, Statistics::default(), self.limits());
+            let monitor = Arc::new(monitor.with_control(self.control.clone()));
             let Membership { control, identity, .. } = &membership;
             monitor.recorders.adopt(control.recorder().clone());
             let parts = PartWriter::start(control, &monitor, &identity.token, true);
@@ -94,6 +97,7 @@ impl Crawler {
                 is_begun: false,
                 monitor,
                 parts,
+                live: None,
             };
             let exit = frontier.run().await?;
             // A process that was declared dead is no longer a member.
@@ -159,6 +163,9 @@ impl FrontierRole<'_> {
                 }
             }
         };
+        // Before the first lease: a limit may have been lowered.
+        self.live = None;
+        self.update_limits(&process).await?;
         let serving = Arc::clone(&process);
         let mut serving = std::pin::pin!(async move { serving.run().await });
         let ended = tokio::select! {
@@ -213,6 +220,7 @@ impl FrontierRole<'_> {
                 () = sleep(self.membership.heartbeat_interval()) => None,
             };
             let is_member = self.heartbeat().await?;
+            self.update_limits(process).await?;
             let is_running = self.state.phase == Phase::Running;
             match () {
                 () if is_absent(&self.state.phase) => return Ok(None),
@@ -265,6 +273,19 @@ impl FrontierRole<'_> {
         Ok(is_member)
     }
 
+    /// Applies what was changed in the crawl, unless the state has it.
+    async fn update_limits(&mut self, process: &FrontierProcess) -> Result<(), BackendError> {
+        if self.live == Some(self.state.live) {
+            return Ok(());
+        }
+        let (version, settings) = self.membership.control.live_settings().await?;
+        self.membership.is_paused = settings.is_paused;
+        process.backend().set_limits(&self.crawler.live_limits(&settings));
+        self.crawler.control.set(settings);
+        self.live = Some(version);
+        Ok(())
+    }
+
     /// Stores the counters of the prioritizer's service in Redis, if they have changed.
     async fn report_service(&mut self) -> Result<(), BackendError> {
         let prioritizer_service = self.crawler.prioritizer.service_stats();
@@ -293,7 +314,8 @@ impl FrontierRole<'_> {
     }
 
     async fn reached_limit(&self, process: &FrontierProcess) -> Result<Option<CrawlEnd>, BackendError> {
-        if self.crawler.max_time.is_some_and(|time| self.state.elapsed >= time) {
+        let max_time = self.crawler.control.settings().max_time(self.crawler.max_time);
+        if max_time.is_some_and(|time| self.state.elapsed >= time) {
             return Ok(Some(CrawlEnd::TimeLimit));
         }
         Ok(process.backend().exhausted_budget().await?.map(CrawlEnd::LimitReached))

@@ -9,12 +9,14 @@ use super::process_identity::is_surely_dead;
 use super::{MemberReport, SharedCrawl, StoredReport, end_name, phase_of, statistics_parts};
 pub use crate::backend::redis::CrawlInfo;
 pub use crate::backend::redis::RedisHealth;
-use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role};
+use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role, Stored};
 use crate::backend::{AdmitCounts, Snapshot};
 use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crate::error::{Error, StorageError, StorageErrorKind, redis_error};
-use crate::live_settings::ControlAction;
+use crate::live_settings::{ADDED_SEED_IS_BLOCKED, ControlAction, LiveSettings, added_seed, added_seed_text};
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
+use crate::scope::Blocked;
+use crate::seed_list::{SeedIndex, SpooledSeeds};
 use crate::statistics::Statistics;
 
 /// A handle to a distributed crawl.
@@ -23,7 +25,7 @@ use crate::statistics::Statistics;
 /// use crawler::Crawler;
 /// use crawler::internal::backend::redis::RedisCrawl;
 /// use crawler::internal::distributed::RunRole as _;
-/// use crawler::internal::distributed::remote::RemoteCrawl;
+/// use crawler::internal::distributed::remote::{NewMetadata, RemoteCrawl};
 /// use crawler::internal::distributed::SharedCrawl;
 ///
 /// # async fn example() -> Result<(), crawler::Error> {
@@ -31,7 +33,7 @@ use crate::statistics::Statistics;
 /// let crawl = || Crawler::new("https://example.org/")?.module_from_spec("jsonl=pages.jsonl");
 ///
 /// let remote = RemoteCrawl::open(crawl()?, &shared).await?;
-/// remote.submit(b"", crawl()?, &shared).await?;
+/// remote.submit(NewMetadata::Settings(b""), crawl()?, &shared).await?;
 /// // In other processes, on any machine:
 /// crawl()?.run_frontier(&shared)?;
 /// crawl()?.run_worker(&shared, None)?;
@@ -59,12 +61,17 @@ pub struct CrawlStatus {
     pub limits: Limits,
     /// The state of Redis itself.
     pub redis: RedisHealth,
+    /// What was changed since the crawl started.
+    pub live: LiveSettings,
 }
 
 impl CrawlStatus {
     /// Whether the crawl runs.
     pub fn phase(&self) -> CrawlPhase {
-        phase_of(&self.state.phase)
+        match phase_of(&self.state.phase) {
+            CrawlPhase::Running if self.live.is_paused => CrawlPhase::Paused,
+            phase => phase,
+        }
     }
 
     /// The same as an observer of a crawl in one process sees it.
@@ -78,6 +85,20 @@ impl CrawlStatus {
         }
     }
 }
+
+/// What is submitted to a crawl beside seeds and sitemaps.
+#[derive(Debug, Clone, Copy)]
+pub enum NewMetadata<'a> {
+    /// The metadata stays. The seeds are in the scope already.
+    None,
+    /// The metadata differs in seeds and sitemaps only: the processes of the crawl learn of the seeds while they run.
+    Seeds(&'a [u8]),
+    /// Settings for the crawl's processes. They restart with them, if they are new.
+    Settings(&'a [u8]),
+}
+
+/// Why a crawl cannot be changed.
+const NOT_RUNNING: &str = "it is not running; start it first";
 
 impl RemoteCrawl {
     /// What Redis has about a crawl apart from its settings. `None` if it was never started.
@@ -101,27 +122,48 @@ impl RemoteCrawl {
         Ok(RemoteCrawl { control: CrawlControl::attach(shared.redis.clone()).await?, seeds: Vec::new() })
     }
 
-    /// Submits the seeds and sitemaps of a crawler with these settings, and starts the crawl, or resumes it if it had ended. The
-    /// metadata holds settings for the crawl's processes. Empty metadata keeps the earlier one. Returns how many seeds were
-    /// new, if a frontier is running, and how many there were.
+    /// Submits the seeds and sitemaps of a crawler with these settings, and starts the crawl, or resumes it if it had ended. Returns
+    /// how many seeds were new, if a frontier is running, and how many there were.
     pub async fn submit(
         &self,
-        metadata: &[u8],
+        metadata: NewMetadata<'_>,
         mut crawler: Crawler,
         shared: &SharedCrawl,
     ) -> Result<(Option<AdmitCounts>, u64), Error> {
         crawler.derive_settings();
-        let mut seeds = crawler.read_seeds(self.control.hash_key())?;
+        let key = self.control.hash_key();
+        let mut seeds = crawler.read_seeds(key)?;
+        if let NewMetadata::Seeds(_) = metadata {
+            seeds.index.extend(SeedIndex::entries(key, &crawler.seeds));
+        }
+        let has_frontier = |members: &[Member]| RemoteCrawl::is_taken(members, Role::Frontier, shared);
+        self.admit(metadata, seeds, has_frontier).await
+    }
+
+    async fn admit(
+        &self,
+        metadata: NewMetadata<'_>,
+        mut seeds: SpooledSeeds,
+        has_frontier: impl Fn(&[Member]) -> bool,
+    ) -> Result<(Option<AdmitCounts>, u64), Error> {
         // Before the seeds, so that no process admits one without its scope.
         self.control.extend_seed_index(&seeds.index).await?;
+        let (metadata, has_new_settings) = match metadata {
+            NewMetadata::None => (&b""[..], false),
+            NewMetadata::Seeds(metadata) => (metadata, false),
+            NewMetadata::Settings(metadata) => (metadata, true),
+        };
         let (mut batch, mut admitted, mut count) = (seeds.next_batch(), Some(AdmitCounts::default()), 0);
         loop {
-            let state = self.control.set_seeding(metadata).await?;
+            let state = match seeds.index.is_empty() {
+                true => self.control.set_seeding(metadata).await?,
+                false => self.control.set_seeding_with_index(metadata, has_new_settings).await?,
+            };
             self.control.unarchive(&state).await?;
             let (members, _) = self.control.members().await?;
-            let has_frontier = RemoteCrawl::is_taken(&members, Role::Frontier, shared);
+            let is_waiting = has_frontier(&members);
             loop {
-                let added = self.control.add_seeds(&batch, has_frontier && admitted.is_some()).await?;
+                let added = self.control.add_seeds(&batch, is_waiting && admitted.is_some()).await?;
                 admitted = admitted.zip(added).map(|(sum, added)| AdmitCounts {
                     new: sum.new + added.new,
                     seen: sum.seen + added.seen,
@@ -153,7 +195,8 @@ impl RemoteCrawl {
         let snapshot = Snapshot { prioritizer_service, ..self.control.snapshot().await? };
         let (statistics, limits) = statistics_parts::read(&self.control, &members).await?;
         let (statistics, redis) = (Arc::new(statistics), self.control.health().await?);
-        Ok(CrawlStatus { state, members, snapshot, statistics, limits, redis })
+        let (_, live) = self.control.live_settings().await?;
+        Ok(CrawlStatus { state, members, snapshot, statistics, limits, redis, live })
     }
 
     /// The processes that take part in the crawl, and its state.
@@ -203,7 +246,57 @@ impl RemoteCrawl {
 
     /// Changes the crawl while it runs. Returns a sentence that says what was done, or why not.
     pub async fn control(&self, action: ControlAction) -> Result<String, String> {
-        Err(format!("cannot apply {action:?}: not supported yet"))
+        let failed = |error: Error| action.error(format!("{error:#}"));
+        match &action {
+            ControlAction::Stop => match self.stop().await.map_err(failed)? {
+                true => LiveSettings::default().with(&action).map(|(_, done)| done),
+                false => Err(action.error(NOT_RUNNING)),
+            },
+            ControlAction::AddSeed(seed) => {
+                let added = self.add_seed(seed).await.map_err(failed)?;
+                added.map_err(|why| action.error(why))
+            }
+            _ => self.change(&action).await.map_err(failed)?,
+        }
+    }
+
+    /// Stores a change, which the processes of the crawl find with their next heartbeats.
+    async fn change(&self, action: &ControlAction) -> Result<Result<String, String>, Error> {
+        loop {
+            let (version, settings) = self.control.live_settings().await?;
+            let (settings, done) = match settings.with(action) {
+                Ok(changed) => changed,
+                Err(error) => return Ok(Err(error)),
+            };
+            match self.control.set_live_settings(version, &settings).await? {
+                Stored::Yes => return Ok(Ok(done)),
+                Stored::Outdated => {}
+                Stored::Over => return Ok(Err(action.error(NOT_RUNNING))),
+            }
+        }
+    }
+
+    /// Admits a seed, after the scope was extended by it.
+    async fn add_seed(&self, seed: &str) -> Result<Result<String, String>, Error> {
+        let mut url = match added_seed(seed) {
+            Ok(url) => url,
+            Err(why) => return Ok(Err(why)),
+        };
+        self.control.settings().strip_query.strip_url(&mut url);
+        let (_, settings) = self.control.live_settings().await?;
+        let is_blocked =
+            |blocked: Option<Arc<Blocked>>| blocked.is_some_and(|all| all.contains(url.as_str()));
+        if settings.blocked().is_ok_and(is_blocked) {
+            return Ok(Err(ADDED_SEED_IS_BLOCKED.into()));
+        }
+        if !matches!(self.control.members().await?.1.phase, Phase::Seeding | Phase::Running) {
+            return Ok(Err(NOT_RUNNING.into()));
+        }
+        let index = SeedIndex::entries(self.control.hash_key(), std::slice::from_ref(&url));
+        let seeds = SpooledSeeds::of(url.as_str(), index);
+        let has_frontier = |members: &[Member]| members.iter().any(|member| member.role == Role::Frontier);
+        let (admitted, _) = self.admit(NewMetadata::None, seeds, has_frontier).await?;
+        Ok(Ok(added_seed_text(&url, admitted)))
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 
+use super::live_worker::LiveWorker;
 use super::statistics_parts::PartWriter;
 use super::{
     CrawlLossDetector, MemberReport, Membership, RoleExit, SharedCrawl, end_name, end_of, is_absent,
@@ -20,12 +21,14 @@ use crate::fetch::network::NetworkMonitor;
 use crate::fetch::throttle::HostThrottle;
 use crate::log;
 use crate::modules::page_pipeline::{ModuleFailures, PagePipeline};
+use crate::pipeline::live_control::LiveWorkers;
 use crate::pipeline::local_run::{run_worker, worker_context};
 use crate::pipeline::{CrawlEnd, Crawler, block_on};
 use crate::statistics::Statistics;
 use crate::stats::RequestCounter;
 use crate::stop::StopHandle;
 use crate::worker::Worker;
+use crate::worker::live_scope::SeedUpdates;
 use crate::worker::liveness::{HeartbeatTime, LivenessGuard};
 
 /// How long a worker that leaves waits for the frontier to take its leases back.
@@ -51,14 +54,15 @@ impl Crawler {
         self.derive_settings();
         block_on(async {
             let control = Arc::new(self.open_on_redis(shared).await?);
-            self.use_seed_index(control.hash_key(), &control.seed_index().await?);
+            let seed_index = control.seed_index().await?;
+            self.use_seed_index(control.hash_key(), &seed_index);
             let (membership, pipeline) = match self.join_with_part_files(&control, shared, id).await? {
                 Ok(joined) => joined,
                 Err(exit) => return Ok(exit),
             };
             let Role::Worker(id) = membership.role else { return Ok(RoleExit::Lost) };
             let backend = Arc::new(control.join_as_worker(id, membership.joined_at));
-            self.work(membership, backend, pipeline, shared).await
+            self.work(membership, backend, pipeline, seed_index.len(), shared).await
         })?
     }
 
@@ -120,26 +124,40 @@ impl Crawler {
         mut membership: Membership,
         backend: Arc<RemoteBackend>,
         pipeline: Arc<PagePipeline>,
+        index_bytes: usize,
         shared: &SharedCrawl,
     ) -> Result<RoleExit, Error> {
         let Role::Worker(id) = membership.role else { return Ok(RoleExit::Lost) };
         // A handle of its own: an exhausted budget stops the worker, not the program that runs it.
         let stop = StopHandle::new();
         let liveness = LivenessGuard::with_timeout(shared.dead_after);
-        let context = worker_context(&self, &backend, &pipeline, &stop);
+        let seed_updates = Arc::new(SeedUpdates::default());
+        let context = worker_context(&self, &backend, &pipeline, &stop, Some(Arc::clone(&seed_updates)));
+        let gate = Arc::clone(&context.gate);
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
-        let fetcher = Fetcher::new(self.config.clone(), &self.seeds, throttle, stop.clone())?
+        let fetcher = Fetcher::new(self.config.clone(), &self.seeds, Arc::clone(&throttle), stop.clone())?
             .with_network(Arc::new(NetworkMonitor::new(self.config.network_timeout)))
             .with_proxy_health(self.proxy_health.clone())
             .with_request_counter(backend.request_counter())
             .with_robots_waits(self.robots_waits.clone());
-        let monitor = Arc::new(CrawlMonitor::new(Duration::ZERO, Statistics::default(), self.limits()));
+        let monitor = CrawlMonitor::new(Duration::ZERO, Statistics::default(), self.limits());
+        let monitor = Arc::new(monitor.with_control(self.control.clone()));
         monitor.recorders.adopt(membership.control.recorder().clone());
         pipeline.record_failures(monitor.recorders.add());
         let fetcher = fetcher.with_recorder(monitor.recorders.add());
         let parts = PartWriter::start(&membership.control, &monitor, &membership.identity.token, false);
         let requests = backend.request_counter();
         let worker = Arc::new(Worker::new(id, fetcher.with_liveness(liveness.clone()), context));
+        let mut live = LiveWorker {
+            crawler: &self,
+            control: Arc::clone(&membership.control),
+            shared,
+            workers: LiveWorkers::new(&self, vec![Arc::clone(&worker)], gate, throttle),
+            version: None,
+            index_bytes,
+        };
+        // Before its first request: the crawl may be paused.
+        live.update(&membership.control.members().await?.1).await?;
         let (done, is_done) = watch::channel(false);
         let worker_stop = stop.clone();
         // The worker runs on the thread of the Redis connection: each page takes several operations, and
@@ -151,7 +169,8 @@ impl Crawler {
             }
             worked
         });
-        let heartbeats = self.send_heartbeats(&mut membership, shared, &liveness, &pipeline, is_done.clone());
+        let heartbeats =
+            self.send_heartbeats(&mut membership, live, &seed_updates, &liveness, &pipeline, is_done.clone());
         let mut proxy_failure = None;
         let exit = tokio::select! {
             exit = heartbeats => exit,
@@ -228,12 +247,15 @@ impl Crawler {
     async fn send_heartbeats(
         &self,
         membership: &mut Membership,
-        shared: &SharedCrawl,
+        mut live: LiveWorker<'_>,
+        seed_updates: &SeedUpdates,
         liveness: &LivenessGuard,
         pipeline: &Arc<PagePipeline>,
         mut is_done: watch::Receiver<bool>,
     ) -> Result<RoleExit, BackendError> {
+        let shared = live.shared;
         let (mut version, mut loss) = (None, CrawlLossDetector::new(shared));
+        let mut finished_at = None::<Instant>;
         for count in 0u32.. {
             if count.is_multiple_of(HEARTBEATS_PER_SYNC) {
                 drop(sync_parts(pipeline));
@@ -253,13 +275,19 @@ impl Crawler {
                 }
             }
             let version = *version.get_or_insert(state.version);
-            match state.phase {
+            match &state.phase {
                 _ if !is_member => return Ok(RoleExit::Lost),
-                Phase::Ended(end) => return Ok(RoleExit::CrawlEnded(end_of(&end))),
+                Phase::Ended(end) => return Ok(RoleExit::CrawlEnded(end_of(end))),
                 _ if state.version != version => return Ok(RoleExit::Changed),
                 _ => liveness.renew(sent),
             }
+            live.update(&state).await?;
+            seed_updates.looked_up();
             let is_finished = *is_done.borrow();
+            // The budget that it found exhausted was raised meanwhile, so that the frontier does not end the crawl.
+            if is_finished && finished_at.get_or_insert(sent.at).elapsed() > shared.dead_after {
+                return Ok(RoleExit::Changed);
+            }
             if !is_finished && is_done.has_changed().is_err() {
                 // The worker failed or panicked. Joining its task passes that on.
                 return Ok(RoleExit::Stopped);
@@ -278,6 +306,7 @@ impl Crawler {
                 // A worker that finishes by itself has exhausted a budget. The frontier will notice and end
                 // the crawl.
                 _ = is_done.wait_for(|is_done| *is_done), if !is_finished => {}
+                () = seed_updates.wanted() => {}
                 () = sleep_until(sent.at + membership.heartbeat_interval()) => {}
             }
         }

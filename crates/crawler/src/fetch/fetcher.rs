@@ -8,6 +8,7 @@ use super::http::{Download, Downloader, PinKinds};
 use super::network::NetworkMonitor;
 use super::polite_client::{FetchBudget, PoliteClient};
 use super::proxy_health::ProxyHealth;
+use super::request_gate::RequestGate;
 use super::robots::Robots;
 use super::robots::waits::RobotsWaits;
 use super::throttle::HostThrottle;
@@ -15,7 +16,9 @@ use crate::config::FetchConfig;
 use crate::error::Error;
 use crate::log;
 use crate::media::AcceptedTypes;
+use crate::origin::Origin;
 use crate::outcome::Outcome;
+use crate::seed_list::SeedIndex;
 use crate::statistics::Recorder;
 use crate::stats::RequestCounter;
 use crate::stop::StopHandle;
@@ -55,6 +58,21 @@ impl Fetcher {
         let downloader = Downloader::new(Arc::clone(&config), seeds)?;
         let client = PoliteClient::new(throttle, (config.concurrency, config.max_silent), downloader, stop);
         Ok(Fetcher { config, robots, client })
+    }
+
+    /// Starts requests only as this gate allows.
+    pub fn with_gate(self, gate: Arc<RequestGate>) -> Fetcher {
+        Fetcher { client: self.client.with_gate(gate), ..self }
+    }
+
+    /// Changes the listed seeds.
+    pub(crate) fn set_seed_index(&self, index: Option<Arc<SeedIndex>>) {
+        self.client.set_seed_index(index);
+    }
+
+    /// Whether the origin of a URL is that of a seed.
+    pub(crate) fn is_seed_origin(&self, url: &Url) -> bool {
+        self.client.is_seed_origin(&Origin::from_url(url))
     }
 
     /// Sends requests only while the guard counts this worker as alive.

@@ -18,7 +18,7 @@ use std::error::Error as _;
 use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -45,6 +45,7 @@ use crate::media::{AcceptedTypes, Media};
 use crate::origin::Origin;
 use crate::outcome::{Outcome, THE_PROXIED_REQUEST, THE_REQUEST};
 use crate::proxy::ProxyServer;
+use crate::seed_list::SeedIndex;
 use crate::statistics::Recorder;
 use crate::stats::RequestCounter;
 
@@ -86,7 +87,7 @@ impl Download {
 pub struct Downloader {
     config: Arc<FetchConfig>,
     connections: ConnectionPool,
-    headers: RequestHeaders,
+    headers: RwLock<Arc<RequestHeaders>>,
     requests: RequestCounter,
     accepted: AcceptedTypes,
 }
@@ -95,13 +96,29 @@ impl Downloader {
     /// A downloader for a crawl of these seeds. The seeds' origins may have non-public addresses, of the kinds that they
     /// have at first. Credentials in a seed are sent to its own origin only.
     pub fn new(config: Arc<FetchConfig>, seeds: &[Url]) -> Result<Downloader, Error> {
-        let headers = RequestHeaders::new(&config, seeds)?;
+        let headers = RwLock::new(Arc::new(RequestHeaders::new(&config, seeds)?));
         let trusted_origins = seeds.iter().map(Origin::from_url).collect();
         let connector = Connector::new(Arc::clone(&config), trusted_origins);
         let connections = ConnectionPool::new(connector, config.max_idle_connections);
         let requests = RequestCounter::default();
         let accepted = config.accepted_types()?;
         Ok(Downloader { config, connections, headers, requests, accepted })
+    }
+
+    /// Changes the listed seeds. Requests in flight are not affected.
+    pub(super) fn set_seed_index(&self, index: Option<Arc<SeedIndex>>) {
+        let headers = RequestHeaders::clone(&self.headers()).with_seed_index(&self.config, index.clone());
+        *self.headers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(headers);
+        self.connections.set_seed_index(index);
+    }
+
+    /// Whether an origin is that of a seed.
+    pub(super) fn is_seed_origin(&self, origin: &Origin) -> bool {
+        self.connections.is_trusted(origin)
+    }
+
+    fn headers(&self) -> Arc<RequestHeaders> {
+        Arc::clone(&self.headers.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Shares the kinds of address that the seeds' hosts have with other processes of the crawl.
@@ -124,8 +141,9 @@ impl Downloader {
     pub fn with_secret(self, url: &Url, name: &'static str, secret: &str) -> Option<Downloader> {
         let mut value = HeaderValue::from_str(secret).ok()?;
         value.set_sensitive(true);
-        let headers = self.headers.with_secret(url, HeaderName::from_static(name), value);
-        Some(Downloader { headers, ..self })
+        let headers = RequestHeaders::clone(&self.headers());
+        let headers = headers.with_secret(url, HeaderName::from_static(name), value);
+        Some(Downloader { headers: RwLock::new(Arc::new(headers)), ..self })
     }
 
     /// Requests a URL once. Once there is a connection to write to, `may_start` is called with the address of the server,
@@ -186,7 +204,7 @@ impl Downloader {
     ) -> Result<Download, Outcome> {
         let mut request = self.request(url, origin, &connection)?;
         if let BodyPolicy::File(_) = body_policy {
-            self.headers.accept_any(&mut request);
+            self.headers().accept_any(&mut request);
         }
         *request.method_mut() = body_policy.method();
         self.requests.record();
@@ -254,7 +272,7 @@ impl Downloader {
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = Uri::try_from(target).map_err(malformed)?;
         let headers = request.headers_mut();
-        self.headers.add_to(headers, origin, 2);
+        self.headers().add_to(headers, origin, 2);
         if let Some(host) = host {
             headers.insert(header::HOST, host.clone());
         }

@@ -12,15 +12,18 @@ use super::http::{
 };
 use super::network::{Blame, NetworkMonitor, is_network_failure};
 use super::proxy_health::{ProxyBlame, ProxyHealth};
+use super::request_gate::RequestGate;
 use super::request_slots::RequestSlots;
 use super::throttle::{CoolingDown, HostThrottle, RequestGaps, ThrottlePermit};
 use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
+use crate::live_settings::Pause;
 use crate::log;
 use crate::media::AcceptedTypes;
 use crate::origin::{Origin, throttle_key};
 use crate::outcome::Outcome;
 use crate::proxy::ProxyServer;
+use crate::seed_list::SeedIndex;
 use crate::statistics::FailureKind;
 use crate::statistics::recorder::{EndedRequest, Recorder};
 use crate::stats::{BodyBytes, RequestCounter};
@@ -133,6 +136,7 @@ pub struct PoliteClient {
     /// blocks no other host.
     slots: RequestSlots,
     downloader: Downloader,
+    gate: Arc<RequestGate>,
     liveness: LivenessGuard,
     network: Option<Arc<NetworkMonitor>>,
     proxy_health: ProxyHealth,
@@ -161,12 +165,13 @@ impl PoliteClient {
         stop: StopHandle,
     ) -> PoliteClient {
         let slots = RequestSlots::new(in_flight, silent);
-        let (liveness, network) = (LivenessGuard::unlimited(), None);
+        let (gate, liveness, network) = (Arc::default(), LivenessGuard::unlimited(), None);
         let (proxy_health, max_proxy_wait) = (ProxyHealth::default(), downloader.config().network_timeout);
         PoliteClient {
             throttle,
             slots,
             downloader,
+            gate,
             liveness,
             network,
             proxy_health,
@@ -184,6 +189,26 @@ impl PoliteClient {
     /// Where statistics of its requests are recorded.
     pub(super) fn recorder(&self) -> &Recorder {
         &self.recorder
+    }
+
+    /// Starts requests only as this gate allows.
+    pub fn with_gate(self, gate: Arc<RequestGate>) -> PoliteClient {
+        PoliteClient { gate, ..self }
+    }
+
+    /// The pauses of the crawl.
+    pub(super) fn pauses(&self) -> &Pause {
+        self.gate.pause()
+    }
+
+    /// Changes the listed seeds: their origins may have non-public addresses, and get the headers of seeds.
+    pub(super) fn set_seed_index(&self, index: Option<Arc<SeedIndex>>) {
+        self.downloader.set_seed_index(index);
+    }
+
+    /// Whether an origin is that of a seed.
+    pub(super) fn is_seed_origin(&self, origin: &Origin) -> bool {
+        self.downloader.is_seed_origin(origin)
     }
 
     /// Shares the health of proxies with other clients.
@@ -312,6 +337,7 @@ impl PoliteClient {
         let host = throttle_key(url.as_str());
         budget.before_wait().await;
         let ready = async {
+            self.gate.pause().resumed().await;
             if let Some(network) = &self.network {
                 network.up().await;
             }
@@ -329,6 +355,9 @@ impl PoliteClient {
                         drop(slot);
                         self.liveness.renewed().await;
                         continue;
+                    }
+                    Ok(Some(_)) if let Err(outcome) = self.gate.check(host) => {
+                        break (permit, slot, Err(outcome));
                     }
                     Ok(Some(grant)) => break (permit, slot, Ok(grant)),
                     Err(outcome) => break (permit, slot, Err(outcome)),
@@ -352,6 +381,7 @@ impl PoliteClient {
         };
         let start = async |address| {
             let start = permit.start(address).await.map_err(|CoolingDown| Outcome::RequestNotProcessed)?;
+            self.gate.check(host)?;
             let _ = times.started.set(start);
             log::request_sent(url);
             budget.request_started();

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use url::Url;
 
 use self::cache::{CacheEntry, RobotsCache};
@@ -157,9 +157,12 @@ impl Robots {
             let tried = self.try_fetch_rules(origin, entry, client, budget);
             let tried = match entry.failures() {
                 None => tried.await,
-                Some(failures) => match timeout_at(failures.first + self.max_wait, tried).await {
-                    Ok(tried) => tried,
-                    Err(_) => return Ok(Err(self.give_up(origin, entry, failures.outcome, client))),
+                Some(failures) => tokio::select! {
+                    biased;
+                    tried = tried => tried,
+                    () = client.pauses().sleep(failures.first, self.max_wait) => {
+                        return Ok(Err(self.give_up(origin, entry, failures.outcome, client)));
+                    }
                 },
             };
             let Failure { outcome, retry } = match tried {
@@ -171,7 +174,7 @@ impl Robots {
                     return Ok(Ok(rules));
                 }
             };
-            if outcome == Outcome::NotReached {
+            if matches!(outcome, Outcome::NotReached | Outcome::Rejected { .. }) {
                 return Err(outcome);
             }
             let is_unreachable = is_unreachable(&outcome);
@@ -258,6 +261,10 @@ impl Robots {
                 }
             }
             let response = response.map_err(|outcome| match redirects {
+                // The origin's own host is blocked: that is the outcome of the URL.
+                0 if matches!(outcome, Outcome::Rejected { .. }) => {
+                    Failure { outcome, retry: Retry::Nowhere }
+                }
                 0 => Failure::from(outcome),
                 // The redirect's target cannot be reached, but the origin itself can.
                 _ => Failure::from(outcome).unavailable(),

@@ -2,6 +2,7 @@
 //! receive the next request.
 
 mod start_intervals;
+mod time_setting;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
 use self::start_intervals::{NextStart, StartIntervals};
+use self::time_setting::TimeSetting;
 use crate::backend::HostDelay;
 use crate::config::FetchConfig;
 use crate::domain::Domain;
@@ -25,6 +27,9 @@ const SMOOTHING: u32 = 4;
 /// Number of hosts from which hosts without a pending delay are forgotten.
 const MIN_HOSTS_TO_FORGET: usize = 10_000;
 
+/// How long a request that waits does not notice that a delay was changed.
+const MAX_SLEEP: Duration = Duration::from_secs(1);
+
 /// How long a host with a longer delay of its own is remembered after the delay has passed. Forgetting it is safe,
 /// because the next robots.txt check applies the delay again. Without a limit, one domain with endless host names could
 /// fill the memory.
@@ -33,7 +38,7 @@ const SLOW_HOST_TTL: Duration = Duration::from_secs(5 * 60);
 /// The delays of recently used hosts. Threads with separate runtimes may share it.
 #[derive(Debug)]
 pub struct HostThrottle {
-    delay: Duration,
+    delay: Arc<TimeSetting>,
     max_in_flight: usize,
     adaptive: bool,
     hosts: Mutex<ThrottledHosts>,
@@ -55,13 +60,14 @@ struct ThrottledHost {
     /// Locked by the next request, so that permits are granted in order.
     next_in_line: tokio::sync::Mutex<()>,
     timing: Mutex<HostTiming>,
-    /// The host's site, if sites have a delay.
-    site: Option<Arc<NextStart>>,
+    /// The delay of all hosts.
+    delay: Arc<TimeSetting>,
 }
 
 #[derive(Debug)]
 struct HostTiming {
-    delay: Duration,
+    /// The delay that the host wants; zero if it wants none.
+    own_delay: Duration,
     /// When the next permit may be granted.
     next: Instant,
     /// When the next request may be written. Earlier than `next` while a request that has its permit is connecting.
@@ -71,6 +77,8 @@ struct HostTiming {
     response_time: Duration,
     /// The address of its last connection, if addresses have a delay.
     address: Option<Arc<NextStart>>,
+    /// The host's site, if sites have a delay.
+    site: Option<Arc<NextStart>>,
     /// When the last request started, and when the last one ended.
     last_start: Option<Instant>,
     last_end: Option<Instant>,
@@ -88,9 +96,21 @@ pub struct RequestGaps {
 }
 
 impl HostTiming {
-    /// The delay between requests, adapted to the response timing.
-    fn effective_delay(&self) -> Duration {
-        self.delay.max(self.response_time.min(MAX_ADAPTIVE_DELAY))
+    /// The delay between requests, adapted to the response timing, where all hosts have the delay `of_all`.
+    fn effective_delay(&self, of_all: Duration) -> Duration {
+        of_all.max(self.own_delay).max(self.response_time.min(MAX_ADAPTIVE_DELAY))
+    }
+
+    /// Waits as if the delay that runs now had been another one.
+    fn change_delay(&mut self, before: Duration, after: Duration, now: Instant) {
+        for next in [&mut self.next, &mut self.next_start] {
+            if after > before {
+                *next += after - before;
+            } else if *next <= now + before {
+                // A longer wait is a cooldown, which stays.
+                *next = (*next).min(now + after);
+            }
+        }
     }
 
     /// Records that a request starts, and returns how long before the last one was.
@@ -143,7 +163,7 @@ impl HostThrottle {
     pub fn new(delay: Duration, max_in_flight: usize) -> HostThrottle {
         let max_in_flight = max_in_flight.clamp(1, Semaphore::MAX_PERMITS);
         HostThrottle {
-            delay,
+            delay: Arc::new(TimeSetting::new(delay)),
             max_in_flight,
             adaptive: false,
             hosts: Mutex::default(),
@@ -168,6 +188,19 @@ impl HostThrottle {
         HostThrottle { adaptive: true, ..self }
     }
 
+    /// Changes the delay of all hosts and that of all sites, also for waits that have begun.
+    pub fn set_delays(&self, delay: Duration, site_delay: Duration) {
+        let (hosts, now) = (unpoisoned(&self.hosts), Instant::now());
+        let before = self.delay.replace(delay);
+        self.sites.set_interval(site_delay);
+        for (name, host) in &hosts.by_name {
+            let mut timing = host.timing();
+            let (before, after) = (timing.effective_delay(before), timing.effective_delay(delay));
+            timing.change_delay(before, after, now);
+            timing.site = self.sites.next_start(|| Domain::from_throttle_key(name));
+        }
+    }
+
     /// Waits until a connection for a request may be opened. The request itself waits for [`ThrottlePermit::start`].
     pub async fn acquire(&self, host: &str) -> ThrottlePermit {
         let host = self.host(host);
@@ -178,7 +211,7 @@ impl HostThrottle {
             host.wait().await;
             if self.max_in_flight > 1 {
                 let mut timing = host.timing();
-                timing.next = Instant::now() + timing.effective_delay();
+                timing.next = Instant::now() + host.effective_delay(&timing);
             }
         }
         ThrottlePermit {
@@ -195,16 +228,16 @@ impl HostThrottle {
     pub fn slow_down(&self, host: &str, delay: Duration) -> bool {
         let host = self.host(host);
         let mut timing = host.timing();
-        if delay <= timing.delay {
+        if delay <= timing.own_delay {
             return false;
         }
+        let is_longer = delay > self.delay.get();
         // The current delay started when the last request ended.
-        let before = timing.effective_delay();
-        timing.delay = delay;
-        let increase = timing.effective_delay() - before;
-        timing.next += increase;
-        timing.next_start += increase;
-        true
+        let before = host.effective_delay(&timing);
+        timing.own_delay = delay;
+        let after = host.effective_delay(&timing);
+        timing.change_delay(before, after, Instant::now());
+        is_longer
     }
 
     /// Sends the host no request for at least this long from now.
@@ -219,7 +252,7 @@ impl HostThrottle {
         let host = unpoisoned(&self.hosts).by_name.get(host).map(Arc::clone)?;
         let timing = host.timing();
         let cooldown = timing.next.saturating_duration_since(Instant::now());
-        let delay = timing.effective_delay();
+        let delay = host.effective_delay(&timing);
         (!delay.is_zero() || !cooldown.is_zero()).then_some(HostDelay { delay, cooldown })
     }
 
@@ -230,7 +263,7 @@ impl HostThrottle {
             let timing = host.timing();
             let cooldown = timing.next.saturating_duration_since(now);
             (!cooldown.is_zero())
-                .then(|| (name.clone(), HostDelay { delay: timing.effective_delay(), cooldown }))
+                .then(|| (name.clone(), HostDelay { delay: host.effective_delay(&timing), cooldown }))
         });
         cooling.collect()
     }
@@ -247,7 +280,7 @@ impl HostThrottle {
         }
         if hosts.by_name.len() >= hosts.next_cleanup.max(MIN_HOSTS_TO_FORGET) {
             let now = Instant::now();
-            hosts.by_name.retain(|_, host| !host.can_be_forgotten(self.delay, now));
+            hosts.by_name.retain(|_, host| !host.can_be_forgotten(now));
             hosts.next_cleanup = 2 * hosts.by_name.len();
         }
         let now = Instant::now();
@@ -255,16 +288,17 @@ impl HostThrottle {
             slots: Arc::new(Semaphore::new(self.max_in_flight)),
             next_in_line: tokio::sync::Mutex::default(),
             timing: Mutex::new(HostTiming {
-                delay: self.delay,
+                own_delay: Duration::ZERO,
                 next: now,
                 next_start: now,
                 response_time: Duration::ZERO,
                 address: None,
+                site: self.sites.next_start(|| Domain::from_throttle_key(host)),
                 last_start: None,
                 last_end: None,
                 in_flight: 0,
             }),
-            site: self.sites.next_start(|| Domain::from_throttle_key(host)),
+            delay: Arc::clone(&self.delay),
         });
         hosts.by_name.insert(host.to_owned(), Arc::clone(&new));
         new
@@ -281,11 +315,12 @@ impl ThrottlePermit {
         loop {
             let next_start = {
                 let (mut timing, now) = (self.host.timing(), Instant::now());
-                let delay = timing.effective_delay();
+                let delay = self.host.effective_delay(&timing);
                 if timing.next_start > now + delay {
                     return Err(CoolingDown);
                 }
-                let intervals = [self.host.site.as_deref(), address.as_deref()];
+                let site = timing.site.clone();
+                let intervals = [site.as_deref(), address.as_deref()];
                 // All are locked together, so that none is claimed by a request that another one holds up.
                 let mut intervals = intervals.map(|interval| interval.map(NextStart::lock));
                 let shared = intervals.iter().flatten().map(|interval| interval.next_start()).max();
@@ -301,7 +336,7 @@ impl ThrottlePermit {
                 }
                 next_start
             };
-            sleep_until(next_start).await;
+            sleep_a_while(next_start).await;
         }
     }
 
@@ -317,13 +352,14 @@ impl ThrottlePermit {
 
     /// The delay between requests to the host.
     pub fn delay(&self) -> Duration {
-        self.host.timing().effective_delay()
+        self.host.effective_delay(&self.host.timing())
     }
 
     /// Records how long the response, or the failure, took.
     pub fn record_response_time(&self, time: Duration) {
         let mut timing = self.host.timing();
-        if self.adaptive && !timing.delay.is_zero() {
+        let has_delay = !self.host.delay.get().max(timing.own_delay).is_zero();
+        if self.adaptive && has_delay {
             let share = time / u32::try_from(self.max_in_flight).unwrap_or(u32::MAX);
             timing.response_time = match timing.response_time {
                 Duration::ZERO => share,
@@ -339,7 +375,7 @@ impl Drop for ThrottlePermit {
             self.host.timing().end_request();
         }
         if self.max_in_flight == 1 {
-            let delay = self.host.timing().effective_delay();
+            let delay = self.host.effective_delay(&self.host.timing());
             self.host.cool_down(delay);
         }
     }
@@ -348,6 +384,10 @@ impl Drop for ThrottlePermit {
 impl ThrottledHost {
     fn timing(&self) -> MutexGuard<'_, HostTiming> {
         unpoisoned(&self.timing)
+    }
+
+    fn effective_delay(&self, timing: &HostTiming) -> Duration {
+        timing.effective_delay(self.delay.get())
     }
 
     /// Waits until the next request may connect. Until then, the request holds up no other host of its site.
@@ -359,10 +399,13 @@ impl ThrottledHost {
                 if next <= Instant::now() {
                     break;
                 }
-                sleep_until(next).await;
+                sleep_a_while(next).await;
             }
-            let address = self.timing().address.clone();
-            let site = NextStart::turn(self.site.as_deref()).await;
+            let (site, address) = {
+                let timing = self.timing();
+                (timing.site.clone(), timing.address.clone())
+            };
+            let site = NextStart::turn(site.as_deref()).await;
             let address = NextStart::turn(address.as_deref()).await;
             if self.timing().next <= Instant::now() {
                 [site, address].into_iter().flatten().for_each(|turn| turn.take());
@@ -373,9 +416,9 @@ impl ThrottledHost {
 
     /// Whether forgetting the host cannot make a request come too early: no request uses or waits for it, its delay has
     /// passed, and if it has a longer delay than other hosts, it has been idle for long.
-    fn can_be_forgotten(self: &Arc<ThrottledHost>, delay: Duration, now: Instant) -> bool {
+    fn can_be_forgotten(self: &Arc<ThrottledHost>, now: Instant) -> bool {
         let timing = self.timing();
-        let ttl = if timing.delay > delay { SLOW_HOST_TTL } else { Duration::ZERO };
+        let ttl = if timing.own_delay > self.delay.get() { SLOW_HOST_TTL } else { Duration::ZERO };
         Arc::strong_count(self) == 1 && timing.next + ttl <= now
     }
 
@@ -384,6 +427,11 @@ impl ThrottledHost {
         timing.next = timing.next.max(until);
         timing.next_start = timing.next_start.max(until);
     }
+}
+
+/// Sleeps until a time, but not for long: delays may be changed meanwhile.
+async fn sleep_a_while(until: Instant) {
+    sleep_until(until.min(Instant::now() + MAX_SLEEP)).await;
 }
 
 /// Locks a mutex and ignores poisoning: no code here panics while it holds a lock, and the state would stay valid.

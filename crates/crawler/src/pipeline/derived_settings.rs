@@ -1,9 +1,11 @@
 //! Checks the settings of a crawl, and sets those that follow from others.
 
 use super::{Crawler, SILENT_PER_REQUEST};
+use crate::backend::local::BackendConfig;
 use crate::config;
 use crate::crawl_view::Limits;
 use crate::error::Error;
+use crate::live_settings::{LiveLimits, LiveSettings};
 use crate::origin::without_credentials;
 use crate::scope::{KindRule, Scope};
 use crate::seed_list::{SeedIndex, SpooledSeeds};
@@ -71,6 +73,22 @@ impl Crawler {
         let unused = kinds.into_iter().filter(|(_, is_used)| !is_used).map(|(kind, _)| kind).collect();
         let rule = KindRule { unused, own_requisites_only: !requests.requisites };
         self.scope.clone().rejecting_private(&self.config, &self.seeds).with_kind_rule(rule)
+    }
+
+    /// The limits of the crawl with what was changed since it started.
+    pub(crate) fn live_limits(&self, live: &LiveSettings) -> LiveLimits {
+        let BackendConfig { max_pages, max_bytes, hosts, .. } = &self.settings;
+        let (delay, site_delay) = match live.delay {
+            Some(delay) => (delay, self.site_delay.unwrap_or(delay / HOSTS_AT_FULL_SPEED)),
+            None => (hosts.delay, hosts.site_delay),
+        };
+        LiveLimits {
+            is_paused: live.is_paused,
+            max_pages: live.max_pages.unwrap_or(*max_pages),
+            max_bytes: live.max_bytes.unwrap_or(*max_bytes),
+            delay,
+            site_delay,
+        }
     }
 
     /// Whether links of seeds are followed. Otherwise sitemaps are not read.

@@ -36,7 +36,9 @@ impl Crawler {
             PriorState::Empty => Duration::ZERO,
             PriorState::Existing { elapsed } => elapsed,
         };
-        let monitor = Arc::new(CrawlMonitor::new(elapsed, statistics, self.limits()));
+        let monitor = Arc::new(
+            CrawlMonitor::new(elapsed, statistics, self.limits()).with_control(self.control.clone()),
+        );
         monitor.recorders.adopt(state.recorder.clone());
         let server = self.serve(&state, &monitor);
         let run = LocalRun { backend: Arc::new(backend), pages, monitor, retried, state: Some(&state) };
@@ -53,7 +55,7 @@ impl Crawler {
 
     /// Answers other processes that read the state. The crawl does not depend on it.
     fn serve(&mut self, state: &StateWriter, monitor: &Arc<CrawlMonitor>) -> Option<StateServer> {
-        match state.serve(Arc::clone(monitor)) {
+        match state.serve(Arc::clone(monitor), self.control.clone()) {
             Ok(server) => {
                 let on_progress = std::mem::replace(&mut self.on_progress, Box::new(|_| {}));
                 self.on_progress = Box::new(server.observe(on_progress));

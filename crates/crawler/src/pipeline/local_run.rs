@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime;
 
+use super::live_control::LiveWorkers;
 use super::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
 use crate::backend::durable::StateWriter;
 use crate::backend::{Backend, BackendError, Snapshot, WaitReason, WorkerId};
@@ -13,12 +14,14 @@ use crate::crawl_view::{CrawlMonitor, CrawlPhase};
 use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
 use crate::fetch::network::NetworkMonitor;
+use crate::fetch::request_gate::RequestGate;
 use crate::fetch::throttle::HostThrottle;
 use crate::frontier;
 use crate::log;
 use crate::modules::page_pipeline::{PagePipeline, after_redirects};
 use crate::stop::StopHandle;
 use crate::task::Depth;
+use crate::worker::live_scope::SeedUpdates;
 use crate::worker::{Worker, WorkerContext};
 
 /// The interval between two calls of the progress callback.
@@ -146,7 +149,7 @@ impl<R: Backend> LocalRun<'_, R> {
 
     fn run_workers(&self, crawler: &Crawler) -> Result<CrawlEnd, Error> {
         let Crawler { settings, config, stop, .. } = crawler;
-        let context = worker_context(crawler, &self.backend, &self.pages, stop);
+        let context = worker_context(crawler, &self.backend, &self.pages, stop, None);
         let throttle = Arc::new(HostThrottle::from_config(config));
         let network = Arc::new(NetworkMonitor::new(config.network_timeout));
         let mut workers = Vec::new();
@@ -161,14 +164,15 @@ impl<R: Backend> LocalRun<'_, R> {
         }
         thread::scope(|scope| {
             // Each worker has its own thread and runtime, so that its connections stay on one thread.
-            let workers = workers.into_iter().map(|worker| {
-                let stop = stop.clone();
+            let threads = workers.iter().map(|worker| {
+                let (worker, stop) = (Arc::clone(worker), stop.clone());
                 scope.spawn(move || Ok(block_on(run_worker(worker, stop))??))
             });
-            let workers: Vec<_> = workers.collect();
+            let threads: Vec<_> = threads.collect();
+            let live = LiveWorkers::new(crawler, workers, Arc::clone(&context.gate), throttle);
             let end = block_on(async {
                 tokio::select! {
-                    end = self.supervise(crawler, &network) => Ok(end?),
+                    end = self.supervise(crawler, &network, live) => Ok(end?),
                     cause = crawler.proxy_health.given_up() => Err(Error::Proxy(cause)),
                 }
             });
@@ -178,8 +182,8 @@ impl<R: Backend> LocalRun<'_, R> {
                 _ => stop.stop(),
             }
             let mut failure = None::<Error>;
-            for worker in workers {
-                match worker.join() {
+            for thread in threads {
+                match thread.join() {
                     Ok(result) => failure = failure.or(result.err()),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
@@ -192,18 +196,18 @@ impl<R: Backend> LocalRun<'_, R> {
     }
 
     /// Runs the frontier until the crawl ends.
-    async fn supervise(&self, crawler: &Crawler, network: &NetworkMonitor) -> Result<CrawlEnd, BackendError> {
+    async fn supervise(
+        &self,
+        crawler: &Crawler,
+        network: &NetworkMonitor,
+        live: LiveWorkers<R>,
+    ) -> Result<CrawlEnd, BackendError> {
         let backend = &*self.backend;
-        let time_up = async {
-            match crawler.max_time {
-                Some(time) => tokio::time::sleep(time.saturating_sub(self.monitor.elapsed())).await,
-                None => std::future::pending().await,
-            }
-        };
         let is_finished = tokio::select! {
             biased;
             finished = frontier::run(backend, &*crawler.prioritizer, &crawler.stop) => finished?,
-            () = time_up => return Ok(CrawlEnd::TimeLimit),
+            () = self.time_up(crawler) => return Ok(CrawlEnd::TimeLimit),
+            failed = self.apply_actions(crawler, live) => return failed,
             end = self.watch(crawler, network) => return end,
             end = self.pages.ended() => return Ok(end),
         };
@@ -320,12 +324,15 @@ pub(crate) fn worker_context<R>(
     backend: &Arc<R>,
     pages: &Arc<PagePipeline>,
     stop: &StopHandle,
+    seed_updates: Option<Arc<SeedUpdates>>,
 ) -> Arc<WorkerContext<R>> {
-    let Crawler { settings, config, .. } = crawler;
+    let Crawler { settings, config, control, .. } = crawler;
+    let scope = crawler.scope_of_tasks(pages.keeps_requisites(), pages.checks_links());
     Arc::new(WorkerContext {
         backend: Arc::clone(backend),
         pipeline: Arc::clone(pages),
-        scope: crawler.scope_of_tasks(pages.keeps_requisites(), pages.checks_links()),
+        gate: Arc::new(RequestGate::new(scope, Arc::clone(control.pause()))),
+        seed_updates,
         max_depth: crawler.max_depth.unwrap_or(Depth::MAX),
         max_page_bytes: config.max_page_bytes,
         oversize: config.oversize,

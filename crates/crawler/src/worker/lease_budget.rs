@@ -258,6 +258,9 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     }
 
     async fn grant(&self) -> Result<Option<BodyGrant>, Outcome> {
+        // It may have been blocked since it was leased.
+        let blocked = self.worker.scope().check_blocked(shown_url(&self.lease.url));
+        blocked.map_err(|why| Outcome::Rejected { why })?;
         // A repeated call has a permit already. Waiting for a second one could block all requests.
         let held = self.permit().take();
         let permit = match held {

@@ -35,7 +35,8 @@ impl<R: Backend> Worker<R> {
         let is_page_nofollow = obeys_nofollow && parsed.page.robots.nofollow;
         let mut nofollow_links = parsed.nofollow_links.iter().filter(|_| obeys_nofollow).peekable();
         let wants_source_links = self.context.wants_source_links;
-        let mut checker = self.context.scope.checker();
+        let scope = self.scope();
+        let mut checker = scope.checker();
         let mut origins: Vec<&str> = Vec::new();
         let mut not_requested = Vec::new();
         for (index, url) in links.iter().enumerate() {
@@ -82,7 +83,7 @@ impl<R: Backend> Worker<R> {
     ) -> Outcome {
         let strip_query = &self.fetcher.config().strip_query;
         redirect::follow(url, lease.redirects, location, strip_query, |target, redirects| {
-            let checked = self.context.scope.check(target);
+            let checked = self.scope().check(target);
             let task = match lease.is_seed() {
                 // The user is told where to start instead.
                 true => checked.map(|()| Cow::Borrowed(target))?,

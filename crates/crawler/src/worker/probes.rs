@@ -32,7 +32,7 @@ impl<R: Backend> Worker<R> {
         match checked {
             Ok(()) if is_followed => Ok(url.into()),
             Ok(()) | Err(External | Excluded | Nofollow) if self.checks_links() => {
-                self.context.scope.check_file(url)?;
+                self.scope().check_file(url)?;
                 Ok(TaskKind::Probe.task_url_of(url).into())
             }
             Ok(()) => Err(External),
@@ -47,7 +47,7 @@ impl<R: Backend> Worker<R> {
         }
         let (page, outlinks) = (&mut parsed.page, &mut completion.outlinks);
         for (index, (_, url)) in page.requisites.iter().enumerate() {
-            match self.context.scope.check_file(url) {
+            match self.scope().check_file(url) {
                 Ok(()) => {
                     outlinks.urls.push(&TaskKind::Probe.task_url_of(url));
                     if self.context.wants_source_links {
@@ -70,7 +70,7 @@ impl<R: Backend> Worker<R> {
         let FetchResult::Redirect(location) = result else { return Outcome::Checked };
         let strip_query = &self.fetcher.config().strip_query;
         redirect::follow(url, lease.redirects, &location, strip_query, |target, redirects| {
-            self.context.scope.check_file(target)?;
+            self.scope().check_file(target)?;
             let task = TaskKind::Probe.task_url_of(target);
             *outlinks = Outlinks { redirects, ..Outlinks::new([task], lease.depth) };
             Ok(())

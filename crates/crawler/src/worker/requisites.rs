@@ -30,7 +30,8 @@ impl<R: Backend> Worker<R> {
     pub(super) fn collect_accepted(&self, parsed: &ParsedPage, completion: &mut Completion) {
         let accepted = self.fetcher.accepted();
         let is_nofollow = self.fetcher.config().requests.obey_robots && parsed.page.robots.nofollow;
-        let mut checker = self.context.scope.checker();
+        let scope = self.scope();
+        let mut checker = scope.checker();
         for (kind, url) in parsed.page.requisites.iter() {
             if !accepted.may_be(kind) || checker.check(url).is_err() {
                 continue;
@@ -83,7 +84,7 @@ impl<R: Backend> Worker<R> {
     fn check_requisite(&self, url: &str, domain: &Domain) -> Result<(), RejectReason> {
         // The file itself is not followed, so what is included does not matter.
         self.fetcher.config().requests.save.check_excluded(url)?;
-        self.context.scope.check_requisite(url, Some(domain))
+        self.scope().check_requisite(url, Some(domain))
     }
 
     /// Passes a requisite to the outputs that keep it. The requisites of a stylesheet are requisites, too.

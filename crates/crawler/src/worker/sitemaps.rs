@@ -25,7 +25,7 @@ impl<R: Backend> Worker<R> {
         let Ok(url) = Url::parse(&lease.url) else { return };
         let named = self.fetcher.robots().sitemaps(&url);
         let tasks = named.iter().filter_map(|sitemap| sitemap::task_url_of(&url, sitemap).ok());
-        let allowed = tasks.filter(|task| self.context.scope.check_address(task).is_ok());
+        let allowed = tasks.filter(|task| self.scope().check_address(task).is_ok());
         completion.sitemaps = Outlinks::new(allowed, 0);
         if completion.sitemaps.urls.is_empty() && !named.is_empty() {
             // None can be admitted, now or with the next page.
@@ -50,7 +50,7 @@ impl<R: Backend> Worker<R> {
     ) -> Outcome {
         let strip_query = &self.fetcher.config().strip_query;
         redirect::follow(url, lease.redirects, location, strip_query, |target, redirects| {
-            self.context.scope.check_address(target)?;
+            self.scope().check_address(target)?;
             let task = TaskKind::Sitemap.task_url_of(target);
             *sitemaps = Outlinks { redirects, ..Outlinks::new([task], lease.depth) };
             Ok(())
@@ -73,7 +73,7 @@ impl<R: Backend> Worker<R> {
         if !strip_query.patterns().is_empty() {
             urls = urls.iter().map(|url| strip_query.strip(url)).collect();
         }
-        let (scope, key) = (&self.context.scope, self.context.backend.hash_key());
+        let (scope, key) = (self.scope(), self.context.backend.hash_key());
         let mut lastmods = lastmods.into_iter().peekable();
         urls.retain(|index, url| {
             let lastmod = lastmods.next_if(|(of, _)| *of as usize == index);

@@ -8,6 +8,7 @@ use crawler::internal::backend::local::{BackendConfig, HostLimits};
 use crawler::internal::backend::{Backend, WorkerId};
 use crawler::internal::config::{FetchConfig, Oversize};
 use crawler::internal::fetch::fetcher::Fetcher;
+use crawler::internal::fetch::request_gate::RequestGate;
 use crawler::internal::fetch::throttle::HostThrottle;
 use crawler::internal::modules::output::files::{OutputFiles, Start};
 use crawler::internal::modules::page_pipeline::PagePipeline;
@@ -44,7 +45,8 @@ pub fn context<R: Backend>(backend: &Arc<R>, stop: &StopHandle) -> Arc<WorkerCon
     Arc::new(WorkerContext {
         backend: Arc::clone(backend),
         pipeline: Arc::new(PagePipeline::new(Vec::new(), Vec::new(), files, Arc::new(|_, _| {}))),
-        scope: Scope::anywhere(),
+        gate: Arc::new(RequestGate::new(Scope::anywhere(), Arc::default())),
+        seed_updates: None,
         max_depth: 3,
         max_page_bytes: 10_000,
         oversize: Oversize::Drop,

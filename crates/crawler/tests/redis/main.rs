@@ -24,6 +24,7 @@ use crawler::internal::backend::redis::{CrawlControl, RedisCrawl, RedisStateRead
 use crawler::internal::backend::{Backend, DiscoveredUrl, Snapshot, WorkerId};
 use crawler::internal::config::{FetchConfig, Oversize};
 use crawler::internal::fetch::fetcher::Fetcher;
+use crawler::internal::fetch::request_gate::RequestGate;
 use crawler::internal::fetch::throttle::HostThrottle;
 use crawler::internal::frontier;
 use crawler::internal::modules::Module;
@@ -138,7 +139,8 @@ impl Crawl {
         let context = Arc::new(WorkerContext {
             backend,
             pipeline: Arc::new(PagePipeline::new(vec![collector], Vec::new(), files, Arc::new(|_, _| {}))),
-            scope: Scope::domains(&hosts),
+            gate: Arc::new(RequestGate::new(Scope::domains(&hosts), Arc::default())),
+            seed_updates: None,
             max_depth: 1_000,
             max_page_bytes: 500_000,
             oversize: Oversize::Drop,

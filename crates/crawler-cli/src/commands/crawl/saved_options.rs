@@ -5,7 +5,7 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::args::{CrawlOptions, ProgressForm};
+use crate::args::{CrawlOptions, ProgressForm, has_credentials};
 
 /// The options of a crawl. The serialized names are part of the state's format.
 #[derive(Serialize, Deserialize)]
@@ -26,10 +26,10 @@ pub struct SavedOptions {
     /// The seeds with their user names and passwords, for the workers of a distributed crawl, which have no other source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     seeds: Vec<String>,
-    /// How often seed lists were submitted to a distributed crawl. Its processes restart with the scope of each.
-    #[serde(default)]
-    lists: u64,
 }
+
+/// The options that say what a crawl starts from. Its processes need not restart when they change.
+const SOURCES: [&str; 3] = ["seeds", "seed-files", "sitemap"];
 
 impl SavedOptions {
     /// For a crawl with these options, without user names and passwords.
@@ -49,7 +49,7 @@ impl SavedOptions {
         let has_proxy = proxy.explicit().is_some() || options.forgotten_proxy && !proxy.is_direct();
         let version = env!("CARGO_PKG_VERSION").into();
         let (options, seeds) = (options.clone(), Vec::new());
-        SavedOptions { version, hosts_with_credentials: hosts, logins, has_proxy, options, seeds, lists: 0 }
+        SavedOptions { version, hosts_with_credentials: hosts, logins, has_proxy, options, seeds }
     }
 
     /// For a distributed crawl. It includes user names and passwords: only clients with Redis's own password can read it,
@@ -62,11 +62,23 @@ impl SavedOptions {
         SavedOptions { seeds, ..SavedOptions::new(&options) }
     }
 
-    /// For a crawl that had the `earlier` metadata, and to which seed lists are submitted if it `adds_lists`.
-    pub fn with_lists(self, earlier: Option<&[u8]>, adds_lists: bool) -> SavedOptions {
-        let earlier = earlier.and_then(|earlier| serde_json::from_slice::<SavedOptions>(earlier).ok());
-        let lists = earlier.map_or(0, |earlier| earlier.lists);
-        SavedOptions { lists: lists + u64::from(adds_lists), ..self }
+    /// Whether the processes of a crawl with the `earlier` metadata need not restart for these options: only seeds and sitemaps
+    /// differ, and the new seeds have no user name, password or cookie.
+    pub fn adds_only_sources_to(&self, earlier: &[u8]) -> bool {
+        let without_public_sources = |metadata: &[u8]| {
+            let mut value: serde_json::Value = serde_json::from_slice(metadata).ok()?;
+            let options = value.get_mut("options")?.as_object_mut()?;
+            SOURCES.iter().for_each(|name| drop(options.remove(*name)));
+            let seeds = value.as_object_mut()?.remove("seeds");
+            let mut seeds: Vec<String> =
+                serde_json::from_value(seeds.unwrap_or_default()).unwrap_or_default();
+            seeds.retain(|seed| has_credentials(seed));
+            Some((value, seeds))
+        };
+        let ours = without_public_sources(&self.to_bytes());
+        // Each seed's host gets the cookie.
+        let has_cookie = self.logins.iter().any(|name| name == "--cookie");
+        !has_cookie && ours.is_some() && ours == without_public_sources(earlier)
     }
 
     /// The serialized form.
@@ -106,5 +118,41 @@ impl SavedOptions {
             return Ok(CrawlOptions { seeds: saved.seeds, ..options });
         }
         Ok(CrawlOptions { forgotten_credentials: saved.hosts_with_credentials, ..options })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct TestCli {
+        #[command(flatten)]
+        options: CrawlOptions,
+    }
+
+    fn saved(arguments: &str) -> SavedOptions {
+        let arguments = std::iter::once("crawl").chain(arguments.split_whitespace());
+        let TestCli { options } =
+            TestCli::try_parse_from(arguments).map_err(|error| error.to_string()).unwrap();
+        SavedOptions::distributed(&options)
+    }
+
+    #[test]
+    fn processes_restart_for_options_and_secrets_but_not_for_seeds() {
+        let earlier = saved("http://a.test/ http://me:secret@b.test/ --delay 2").to_bytes();
+        let is_in_place = |more: &str| saved(more).adds_only_sources_to(&earlier);
+        assert!(is_in_place("http://a.test/ http://me:secret@b.test/ http://c.test/ --delay 2"));
+        assert!(is_in_place("http://me:secret@b.test/ --delay 2 --seeds list --sitemap http://a.test/s.xml"));
+        for more in [
+            "http://a.test/ http://me:secret@b.test/ --delay 3",
+            "http://a.test/ http://me:other@b.test/ --delay 2",
+            "http://a.test/ http://me:secret@b.test/ http://me:secret@c.test/ --delay 2",
+            "http://a.test/ http://me:secret@b.test/ --delay 2 --cookie a=b",
+        ] {
+            assert!(!is_in_place(more), "{more}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use super::file_reader::FileReader;
 use super::outputs::RecordedOutput;
 use super::state_reader::{StateStatus, UrlHistory};
 use crate::error::{Error, StorageError, StorageErrorKind};
+use crate::live_settings::ControlAction;
 
 /// A question about a state. URLs are in their admitted form.
 #[derive(Debug, Serialize, Deserialize)]
@@ -21,6 +22,8 @@ pub(super) enum Inquiry {
     SeedIndex,
     /// The URL, the query parameters that the crawl removes, and the ID of the first page to read.
     LinkingPages(String, Vec<String>, u64),
+    /// A change of the running crawl.
+    Control(ControlAction),
 }
 
 /// The answer to an [`Inquiry`] of the same name.
@@ -36,6 +39,8 @@ pub(super) enum Answer {
     SeedIndex(u128, Vec<u8>),
     /// Some of the pages, and the ID of the next page to read.
     LinkingPages(LinkingPages, Option<u64>),
+    /// What was done, or why not.
+    Control(Result<String, String>),
     /// The state cannot be read, and why.
     Failed(String),
 }
@@ -53,6 +58,9 @@ impl Inquiry {
             Inquiry::LinkingPages(url, strip_query, first) => {
                 let (found, next) = reader.linking_pages(url, &strip_query, first)?;
                 Answer::LinkingPages(found, next)
+            }
+            Inquiry::Control(action) => {
+                Answer::Control(Err(action.error("no process runs it; resume the crawl first")))
             }
             Inquiry::SeedIndex => {
                 let (secret, index) = reader.seed_index()?;

@@ -22,6 +22,7 @@ use super::{Tables, socket};
 use crate::backend::local::SharedState;
 use crate::crawl_view::CrawlMonitor;
 use crate::error::Error;
+use crate::live_settings::CrawlControl;
 
 /// How many readers are connected at a time. The others wait.
 const MAX_READERS: usize = 4;
@@ -49,13 +50,15 @@ struct Shared {
     /// The last progress.
     progress: Mutex<Snapshot>,
     monitor: Arc<CrawlMonitor>,
+    /// Changes the crawl.
+    control: CrawlControl,
     /// The connection of each thread.
     connections: [Mutex<Option<UnixStream>>; MAX_READERS],
 }
 
 impl StateWriter {
-    /// Answers questions about the crawl that this process runs.
-    pub(crate) fn serve(&self, monitor: Arc<CrawlMonitor>) -> io::Result<StateServer> {
+    /// Answers questions about the crawl that this process runs, and changes it.
+    pub(crate) fn serve(&self, monitor: Arc<CrawlMonitor>, control: CrawlControl) -> io::Result<StateServer> {
         let listener = socket::create(&self.directory)?;
         let (running, stopped) = UnixStream::pair()?;
         let shared = Arc::new(Shared {
@@ -67,6 +70,7 @@ impl StateWriter {
             answering: Mutex::default(),
             progress: Mutex::default(),
             monitor,
+            control,
             connections: Default::default(),
         });
         let mut server = StateServer { shared, running: Some(running), threads: Vec::new() };
@@ -153,6 +157,9 @@ impl Shared {
             let snapshot = Snapshot { network_down, prioritizer_service, ..self.state.state().snapshot() };
             let process = Some(std::process::id());
             return Answer::Status(Box::new(StateStatus::new(self.monitor.view(snapshot), process)));
+        }
+        if let Inquiry::Control(action) = inquiry {
+            return Answer::Control(self.control.apply(action));
         }
         let _answering = unpoisoned(&self.answering);
         let reader = FileReader::new(Arc::clone(&self.tables), &self.directory);

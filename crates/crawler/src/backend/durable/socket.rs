@@ -112,6 +112,9 @@ impl Answer {
         match inquiry {
             Inquiry::Content(_) => Answer::Content(None),
             Inquiry::LinkingPages(..) => Answer::LinkingPages(LinkingPages::default(), None),
+            Inquiry::Control(action) => {
+                Answer::Control(Err(action.error("it is too long; give a shorter one")))
+            }
             _ => Answer::History(None),
         }
     }

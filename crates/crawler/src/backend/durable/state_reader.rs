@@ -176,7 +176,11 @@ impl StateReader {
     /// Changes the crawl, if a process runs it. Returns a sentence that says what was done, or why not.
     #[doc(hidden)]
     pub fn control(&mut self, action: ControlAction) -> Result<String, String> {
-        Err(format!("cannot apply {action:?}: not supported yet"))
+        match self.answer(Inquiry::Control(action)) {
+            Ok(Answer::Control(done)) => done,
+            Ok(other) => Err(format!("{:#}", other.unexpected())),
+            Err(error) => Err(format!("{error:#}")),
+        }
     }
 
     /// Returns the outputs of the crawl.

@@ -129,6 +129,11 @@ impl Budgets {
         }
     }
 
+    /// Changes the limits of the crawl.
+    pub(crate) fn set_limits(&mut self, max_pages: u64, max_bytes: u64) {
+        (self.max_pages, self.max_bytes) = (max_pages, max_bytes);
+    }
+
     pub(crate) fn pages(&self) -> u64 {
         self.pages
     }

@@ -1,6 +1,7 @@
 //! The frontier's state machine: applies each operation to the queues of a crawl, over any storage.
 
 mod content;
+mod limits;
 mod pending;
 mod requisites;
 mod workers;
@@ -398,6 +399,10 @@ impl<S: Storage> LocalState<S> {
             self.set_host_delay(throttle_key(&lease.url), host_delay)?;
         }
         self.judge_host(&lease.url, &outcome);
+        if outcome == Outcome::Page && !lease.is_revisit && self.budgets.pages_exhausted() {
+            self.give_back_page(&lease, bytes, site_cooldown);
+            return Ok(CompleteResult::Requeued);
+        }
         if lease.is_retried(&outcome) {
             self.retry(&lease, bytes, site_cooldown);
             return Ok(CompleteResult::Requeued);

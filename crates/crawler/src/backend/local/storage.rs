@@ -264,24 +264,38 @@ impl Commit {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     earlier: Duration,
-    /// When this process continued the crawl; `None` if the crawl is finished.
+    /// When this process continued the crawl; `None` if the crawl is finished or paused.
     since: Option<Instant>,
+    is_paused: bool,
 }
 
 impl Clock {
     /// A clock that continues from the active time of earlier processes.
     pub(crate) fn starting_at(earlier: Duration) -> Clock {
-        Clock { earlier, since: Some(Instant::now()) }
+        Clock { earlier, since: Some(Instant::now()), is_paused: false }
     }
 
     /// The clock of a finished crawl, which stands still.
     pub(crate) fn stopped_at(earlier: Duration) -> Clock {
-        Clock { earlier, since: None }
+        Clock { earlier, since: None, is_paused: false }
     }
 
     /// Starts the clock of a finished crawl that continues.
     pub(crate) fn start(&mut self) {
-        self.since.get_or_insert_with(Instant::now);
+        if !self.is_paused {
+            self.since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Stops the clock, or lets it continue.
+    pub(crate) fn set_paused(&mut self, is_paused: bool) {
+        if is_paused == self.is_paused {
+            return;
+        }
+        *self = match is_paused {
+            true => Clock { is_paused, ..Clock::stopped_at(self.now()) },
+            false => Clock::starting_at(self.now()),
+        };
     }
 
     pub(crate) fn now(&self) -> Duration {

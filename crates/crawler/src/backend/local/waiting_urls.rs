@@ -344,6 +344,28 @@ impl<Q: Default> WaitingUrls<Q> {
         }
     }
 
+    /// Changes the delays of hosts and sites, and offers those again that wait for a longer one.
+    pub(super) fn set_delays(&mut self, delay: Duration, site_delay: Duration, cooldowns: &HostCooldowns) {
+        let now = Instant::now();
+        (self.limits.delay, self.limits.site_delay) = (delay, site_delay);
+        let mut waiting = Vec::new();
+        for (domain, entry) in &mut self.domains {
+            entry.next = entry.next.min(now + site_delay);
+            if std::mem::take(&mut entry.has_timer) {
+                waiting.push(domain.clone());
+            }
+        }
+        for domain in waiting {
+            self.list_domain(&domain, now);
+        }
+        let waits = |(name, host): (&Arc<str>, &mut Host<Q>)| {
+            std::mem::take(&mut host.has_timer).then(|| Arc::clone(name))
+        };
+        for name in self.hosts.iter_mut().filter_map(waits).collect::<Vec<_>>() {
+            self.offer(&name, cooldowns);
+        }
+    }
+
     /// Records whether a worker got as many URLs as it asked for.
     pub(super) fn set_wants_urls(&mut self, worker: WorkerId, wants_urls: bool) {
         self.workers.add(worker).wants_urls = wants_urls;

@@ -73,6 +73,8 @@ pub struct CrawlState {
     pub elapsed: Duration,
     /// Whether the crawl is archived, or about to be.
     pub is_archived: bool,
+    /// The version of what was changed since it started.
+    pub live: u64,
 }
 
 /// A process that takes part in a crawl.
@@ -109,7 +111,7 @@ pub enum JoinResult {
 }
 
 /// The state of a crawl as the scripts return it.
-type StateReply = (String, String, u64, u64, u64, u8);
+type StateReply = (String, String, u64, u64, u64, u8, u64);
 
 impl CrawlControl {
     /// Takes a role, or that of a worker whose number is free. The member `dead` is known to be dead, unless it has sent a
@@ -152,9 +154,9 @@ impl CrawlControl {
     ) -> Result<(bool, CrawlState), BackendError> {
         let call = self.member_script(&scripts::HEARTBEAT);
         let call = call.arg(role.name()).arg(token).arg(elapsed.as_millis() as u64);
-        let (is_member, phase, end, run, version, elapsed, archived): (u8, _, _, _, _, _, _) =
+        let (is_member, phase, end, run, version, elapsed, archived, live): (u8, _, _, _, _, _, _, _) =
             self.ask(call).await?;
-        Ok((is_member == 1, crawl_state((phase, end, run, version, elapsed, archived))))
+        Ok((is_member == 1, crawl_state((phase, end, run, version, elapsed, archived, live))))
     }
 
     /// The members, and the state of the crawl.
@@ -177,22 +179,33 @@ impl CrawlControl {
     /// Starts a run of the crawl, with metadata for its processes. It does not end before it is
     /// [running](CrawlControl::set_running).
     pub async fn set_seeding(&self, metadata: &[u8]) -> Result<CrawlState, BackendError> {
-        self.set_phase("seeding", "", 0, metadata).await
+        self.set_phase("seeding", "", 0, metadata, "").await
+    }
+
+    /// The same after the index of seeds was extended, of which the processes learn while they run. `has_new_settings` is whether
+    /// the metadata differs in anything but seeds.
+    pub(crate) async fn set_seeding_with_index(
+        &self,
+        metadata: &[u8],
+        has_new_settings: bool,
+    ) -> Result<CrawlState, BackendError> {
+        let change = if has_new_settings { "settings" } else { "seeds" };
+        self.set_phase("seeding", "", 0, metadata, change).await
     }
 
     /// All seeds of a run are submitted.
     pub async fn set_running(&self, run: u64) -> Result<CrawlState, BackendError> {
-        self.set_phase("running", "", run, b"").await
+        self.set_phase("running", "", run, b"", "").await
     }
 
     /// Ends a run, unless another one was started meanwhile.
     pub async fn set_ended(&self, run: u64, end: &str) -> Result<CrawlState, BackendError> {
-        self.set_phase("ended", end, run, b"").await
+        self.set_phase("ended", end, run, b"", "").await
     }
 
     /// Lets everything of a crawl that has ended expire, unless another run was started meanwhile.
     pub async fn archive(&self, run: u64) -> Result<CrawlState, BackendError> {
-        let state = self.set_phase("archived", "", run, b"").await?;
+        let state = self.set_phase("archived", "", run, b"", "").await?;
         if state.is_archived {
             self.let_expire().await?;
         }
@@ -208,7 +221,7 @@ impl CrawlControl {
         // A frontier that was about to archive an earlier run may have been killed.
         self.keep().await?;
         if state.is_archived {
-            self.set_phase("resumed", "", state.run, b"").await?;
+            self.set_phase("resumed", "", state.run, b"", "").await?;
         }
         Ok(())
     }
@@ -219,9 +232,10 @@ impl CrawlControl {
         end: &str,
         run: u64,
         metadata: &[u8],
+        change: &'static str,
     ) -> Result<CrawlState, BackendError> {
         let call = self.member_script(&scripts::SET_PHASE).arg(to).arg(end).arg(run).arg(metadata);
-        Ok(crawl_state(self.confirmed(call).await?))
+        Ok(crawl_state(self.confirmed(call.arg(change)).await?))
     }
 
     /// Records that the frontier has written its state. If it is missing later, Redis has lost it.
@@ -273,11 +287,11 @@ impl CrawlControl {
         self.ask(self.member_call("GET", "result")).await
     }
 
-    fn member_call(&self, command: &str, name: &str) -> Call {
+    pub(super) fn member_call(&self, command: &str, name: &str) -> Call {
         Call::new(command, self.shared.keys.of_members(name))
     }
 
-    fn member_script(&self, script: &'static Lua) -> Call {
+    pub(super) fn member_script(&self, script: &'static Lua) -> Call {
         Call::script(script, &self.shared.keys.members)
     }
 }
@@ -317,7 +331,7 @@ async fn list_members(
     keys: &CrawlKeys,
 ) -> Result<(Vec<Member>, CrawlState), BackendError> {
     type Row = (String, String, String, u8, u64, u64);
-    let (rows, phase, end, run, version, elapsed, archived): (Vec<Row>, _, _, _, _, _, _) =
+    let (rows, phase, end, run, version, elapsed, archived, live): (Vec<Row>, _, _, _, _, _, _, _) =
         connection.one(Call::script(&scripts::LIST_MEMBERS, &keys.members)).await?;
     let member = |(role, token, location, is_dead, last_heartbeat, since_heartbeat): Row| {
         let (role, is_dead) = (Role::named(&role)?, is_dead == 1);
@@ -326,10 +340,10 @@ async fn list_members(
     };
     let mut members: Vec<Member> = rows.into_iter().filter_map(member).collect();
     members.sort_by_key(|member| member.role);
-    Ok((members, crawl_state((phase, end, run, version, elapsed, archived))))
+    Ok((members, crawl_state((phase, end, run, version, elapsed, archived, live))))
 }
 
-fn crawl_state((phase, end, run, version, elapsed, archived): StateReply) -> CrawlState {
+fn crawl_state((phase, end, run, version, elapsed, archived, live): StateReply) -> CrawlState {
     let phase = match phase.as_str() {
         "seeding" => Phase::Seeding,
         "running" => Phase::Running,
@@ -337,5 +351,6 @@ fn crawl_state((phase, end, run, version, elapsed, archived): StateReply) -> Cra
         "purged" => Phase::Purged,
         _ => Phase::Unknown,
     };
-    CrawlState { phase, run, version, elapsed: Duration::from_millis(elapsed), is_archived: archived == 1 }
+    let (elapsed, is_archived) = (Duration::from_millis(elapsed), archived == 1);
+    CrawlState { phase, run, version, elapsed, is_archived, live }
 }

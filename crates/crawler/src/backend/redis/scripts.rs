@@ -36,6 +36,7 @@ scripts! {
     DECLARE_DEAD = file!("members.lua"), file!("declare_dead.lua");
     LEAVE = file!("members.lua"), file!("leave.lua");
     SET_PHASE = file!("members.lua"), file!("set_phase.lua");
+    SET_CHANGES = file!("members.lua"), file!("set_changes.lua");
     STORE_STATISTICS = file!("members.lua"), file!("store_statistics.lua");
     MERGE_STATISTICS = file!("members.lua"), file!("merge_statistics.lua");
     STORE_RESULT = file!("members.lua"), file!("store_result.lua");

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -26,6 +26,7 @@ use crate::origin::Origin;
 use crate::outcome::{CONNECTING, Outcome};
 use crate::proxy::{ProxyKind, ProxyServer, parse_address};
 use crate::request_settings::dns_override;
+use crate::seed_list::SeedIndex;
 use crate::statistics::Recorder;
 use crate::statistics::counts::Stage;
 
@@ -61,6 +62,8 @@ pub struct Connector {
     config: Arc<FetchConfig>,
     /// The seeds' origins, which may have non-public addresses of the kinds that they had at the first lookup.
     trusted_origins: Vec<Origin>,
+    /// The listed seeds, whose origins are trusted as well.
+    seed_index: RwLock<Option<Arc<SeedIndex>>>,
     /// The kinds of the trusted hosts that were looked up, by throttle key.
     pinned_kinds: Mutex<HashMap<String, AddressKinds>>,
     /// Where other processes of the crawl find the kinds.
@@ -85,6 +88,7 @@ impl Connector {
     /// kinds that they have at their first lookup. A name that is public at first and private later is rejected then.
     pub fn new(config: Arc<FetchConfig>, trusted_origins: Vec<Origin>) -> Connector {
         Connector {
+            seed_index: RwLock::new(config.seed_index.clone()),
             config,
             trusted_origins,
             pinned_kinds: Mutex::default(),
@@ -94,6 +98,20 @@ impl Connector {
             tls: OnceLock::new(),
             proxy_tls: OnceLock::new(),
         }
+    }
+
+    /// Changes the listed seeds.
+    pub fn set_seed_index(&self, index: Option<Arc<SeedIndex>>) {
+        *self.seed_index.write().unwrap_or_else(PoisonError::into_inner) = index;
+    }
+
+    /// Whether an origin is trusted.
+    pub fn is_trusted(&self, origin: &Origin) -> bool {
+        let is_listed = || {
+            let index = self.seed_index.read().unwrap_or_else(PoisonError::into_inner);
+            index.as_ref().is_some_and(|seeds| seeds.contains_origin(origin))
+        };
+        self.trusted_origins.contains(origin) || is_listed()
     }
 
     /// The first lookup is the first one of all processes that share `pin`.
@@ -221,9 +239,7 @@ impl Connector {
 
     /// Those of an origin's addresses that may be connected to; an error if it has none.
     async fn permitted(&self, origin: &Origin, addresses: &[IpAddr]) -> Result<Vec<SocketAddr>, Outcome> {
-        let is_listed = || self.config.seed_index.as_ref().is_some_and(|seeds| seeds.contains_origin(origin));
-        let is_seed = || self.trusted_origins.contains(origin) || is_listed();
-        let trusted = match !self.config.requests.allow_private && is_seed() {
+        let trusted = match !self.config.requests.allow_private && self.is_trusted(origin) {
             true => self.trusted_kinds(origin, addresses).await?,
             false => AddressKinds::default(),
         };

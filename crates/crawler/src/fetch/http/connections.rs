@@ -20,6 +20,7 @@ use super::read_allowance::{LimitedTransport, ReadAllowance, ResponseBody};
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 use crate::proxy::ProxyServer;
+use crate::seed_list::SeedIndex;
 use crate::statistics::Recorder;
 
 /// Maximum size of all headers of a response. Browsers allow 256 KB; ordinary servers send far less.
@@ -119,6 +120,16 @@ impl ConnectionPool {
     /// An empty pool.
     pub fn new(connector: Connector, max_idle: usize) -> ConnectionPool {
         ConnectionPool { connector, max_idle, state: Mutex::default() }
+    }
+
+    /// Changes the listed seeds, whose origins may have non-public addresses.
+    pub fn set_seed_index(&self, index: Option<Arc<SeedIndex>>) {
+        self.connector.set_seed_index(index);
+    }
+
+    /// Whether an origin may have non-public addresses.
+    pub fn is_trusted(&self, origin: &Origin) -> bool {
+        self.connector.is_trusted(origin)
     }
 
     /// Shares the kinds of address that trusted hosts have with other processes.

@@ -16,6 +16,7 @@ use crate::request_settings::Authentication;
 use crate::seed_list::SeedIndex;
 
 /// The headers that requests start with. What is secret goes to its own origins only.
+#[derive(Clone)]
 pub(super) struct RequestHeaders {
     /// The headers of every request.
     common: HeaderMap,
@@ -48,14 +49,11 @@ impl RequestHeaders {
         if requests.headers_everywhere {
             common.clone_from(&for_seeds);
         }
-        let (seed_hosts, listed_hosts) = match config.headers.is_empty() || requests.headers_everywhere {
-            true => (HashSet::new(), None),
-            false => {
-                let seed_hosts = seeds.iter().map(Origin::from_url).flat_map(with_https).collect();
-                (seed_hosts, config.seed_index.clone())
-            }
+        let seed_hosts = match seeds_have_headers(config) {
+            true => seeds.iter().map(Origin::from_url).flat_map(with_https).collect(),
+            false => HashSet::new(),
         };
-        let (mut authorization, mut listed_authorization) = (HashMap::new(), None);
+        let mut authorization = HashMap::new();
         // If several seeds have credentials for one origin, the first seed's are used.
         for seed in seeds {
             if let Some(value) = credentials_of(seed) {
@@ -67,17 +65,33 @@ impl RequestHeaders {
             for seed in seeds {
                 authorization.entry(Origin::from_url(seed)).or_insert_with(|| value.clone());
             }
-            listed_authorization = config.seed_index.clone().map(|seeds| (seeds, value));
         }
-        Ok(RequestHeaders {
+        let (listed_hosts, listed_authorization, secret) = (None, None, None);
+        let headers = RequestHeaders {
             common,
             for_seeds,
             seed_hosts,
             listed_hosts,
             authorization,
             listed_authorization,
-            secret: None,
-        })
+            secret,
+        };
+        Ok(headers.with_seed_index(config, config.seed_index.clone()))
+    }
+
+    /// The same headers, where these are the listed seeds. The configuration was checked before.
+    pub(super) fn with_seed_index(
+        self,
+        config: &FetchConfig,
+        index: Option<Arc<SeedIndex>>,
+    ) -> RequestHeaders {
+        let authentication = config.requests.authentication.as_ref();
+        let value = authentication.and_then(|authentication| authentication.header().ok());
+        RequestHeaders {
+            listed_hosts: index.clone().filter(|_| seeds_have_headers(config)),
+            listed_authorization: index.zip(value),
+            ..self
+        }
     }
 
     /// Sends one more header to the origin of `url` only.
@@ -122,6 +136,11 @@ impl RequestHeaders {
         };
         self.authorization.get(origin).or_else(listed)
     }
+}
+
+/// Whether the hosts of the seeds get other headers than all hosts.
+fn seeds_have_headers(config: &FetchConfig) -> bool {
+    !config.headers.is_empty() && !config.requests.headers_everywhere
 }
 
 /// The Accept header: pages first, then the types that the crawl keeps as well.

@@ -5,14 +5,15 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
-use super::{MIN_HOSTS_TO_FORGET, unpoisoned};
+use super::time_setting::TimeSetting;
+use super::{MIN_HOSTS_TO_FORGET, sleep_a_while, unpoisoned};
 
 /// The minimum time between the starts of requests with the same key.
 #[derive(Debug)]
 pub(super) struct StartIntervals<K> {
-    interval: Duration,
+    interval: Arc<TimeSetting>,
     known: Mutex<KnownStarts<K>>,
 }
 
@@ -26,7 +27,7 @@ struct KnownStarts<K> {
 /// When the next request with a key may start.
 #[derive(Debug)]
 pub(super) struct NextStart {
-    interval: Duration,
+    interval: Arc<TimeSetting>,
     /// Locked by the next request, so that requests of several hosts take turns.
     next_in_line: tokio::sync::Mutex<()>,
     times: Mutex<StartTimes>,
@@ -55,12 +56,23 @@ pub(super) struct LockedStart<'a> {
 impl<K: Hash + Eq> StartIntervals<K> {
     pub(super) fn new(interval: Duration) -> StartIntervals<K> {
         let known = KnownStarts { by_key: HashMap::new(), next_cleanup: MIN_HOSTS_TO_FORGET };
-        StartIntervals { interval, known: Mutex::new(known) }
+        StartIntervals { interval: Arc::new(TimeSetting::new(interval)), known: Mutex::new(known) }
+    }
+
+    /// Changes the interval. A request does not wait longer for an earlier one than the new interval from now.
+    pub(super) fn set_interval(&self, interval: Duration) {
+        let (known, latest) = (unpoisoned(&self.known), Instant::now() + interval);
+        self.interval.replace(interval);
+        for next in known.by_key.values() {
+            let mut times = unpoisoned(&next.times);
+            times.next_turn = times.next_turn.min(latest);
+            times.next_start = times.next_start.min(latest);
+        }
     }
 
     /// The time for a key; `None` without an interval, which then costs nothing.
     pub(super) fn next_start(&self, key: impl FnOnce() -> K) -> Option<Arc<NextStart>> {
-        if self.interval.is_zero() {
+        if self.interval.get().is_zero() {
             return None;
         }
         let (mut known, now) = (unpoisoned(&self.known), Instant::now());
@@ -73,7 +85,7 @@ impl<K: Hash + Eq> StartIntervals<K> {
         }
         let next = known.by_key.entry(key()).or_insert_with(|| {
             Arc::new(NextStart {
-                interval: self.interval,
+                interval: Arc::clone(&self.interval),
                 next_in_line: tokio::sync::Mutex::default(),
                 times: Mutex::new(StartTimes { next_turn: now, next_start: now }),
             })
@@ -103,12 +115,12 @@ impl NextStart {
             if next_turn <= Instant::now() {
                 return Some(turn);
             }
-            sleep_until(next_turn).await;
+            sleep_a_while(next_turn).await;
         }
     }
 
     pub(super) fn lock(&self) -> LockedStart<'_> {
-        LockedStart { interval: self.interval, times: unpoisoned(&self.times) }
+        LockedStart { interval: self.interval.get(), times: unpoisoned(&self.times) }
     }
 
     fn remaining(&self, now: Instant) -> Duration {
@@ -119,7 +131,7 @@ impl NextStart {
 impl Turn<'_> {
     /// Lets the next request wait for the interval.
     pub(super) fn take(self) {
-        unpoisoned(&self.next.times).next_turn = Instant::now() + self.next.interval;
+        unpoisoned(&self.next.times).next_turn = Instant::now() + self.next.interval.get();
     }
 }
 

@@ -1,0 +1,36 @@
+//! Limits that change while the crawl runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::super::Lease;
+use super::super::storage::Storage;
+use super::{ActiveLease, LocalState};
+use crate::live_settings::LiveLimits;
+use crate::stats::BodyBytes;
+
+impl<S: Storage> LocalState<S> {
+    pub(crate) fn set_limits(&mut self, limits: &LiveLimits) {
+        let &LiveLimits { is_paused, max_pages, max_bytes, delay, site_delay } = limits;
+        self.clock.set_paused(is_paused);
+        self.budgets.set_limits(max_pages, max_bytes);
+        let hosts = &mut self.config.hosts;
+        (self.config.max_pages, self.config.max_bytes) = (max_pages, max_bytes);
+        if (hosts.delay, hosts.site_delay) == (delay, site_delay) {
+            return;
+        }
+        self.cooldowns.change_delay(hosts.delay, delay);
+        (hosts.delay, hosts.site_delay) = (delay, site_delay);
+        self.waiting.set_delays(delay, site_delay, &self.cooldowns);
+    }
+
+    /// Ends the lease of a page that the crawl may not have any more, because its limit was lowered meanwhile. The URL waits
+    /// as if it had not been fetched.
+    pub(super) fn give_back_page(&mut self, lease: &Lease, bytes: BodyBytes, site_cooldown: Duration) {
+        let Some(ActiveLease { task, reservation, .. }) = self.end_lease(lease.task_id) else { return };
+        self.budgets.commit(&task.url, reservation, false, bytes);
+        let url = Arc::clone(&task.url);
+        self.waiting.give_back(task, &self.cooldowns);
+        self.waiting.release(&url, &self.cooldowns, site_cooldown);
+    }
+}
