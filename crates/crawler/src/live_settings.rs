@@ -264,7 +264,7 @@ mod tests {
     fn bad_actions_are_refused_with_the_cause_and_change_nothing() {
         let settings = LiveSettings::default();
         for (action, why) in [
-            (ControlAction::SetDelay(365 * MAX_DELAY), "cannot set the delay: 8760 hours is longer than"),
+            (ControlAction::SetDelay(365 * MAX_DELAY), "cannot set the delay: 8760h is longer than"),
             (ControlAction::SetMaxPages(0), "cannot set the maximum number of pages: it is 0"),
             (ControlAction::SetMaxBytes(0), "cannot set the maximum number of bytes: it is 0"),
             (ControlAction::SetMaxTime(Some(Duration::ZERO)), "cannot set the maximum time: it is 0"),

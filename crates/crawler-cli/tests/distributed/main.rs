@@ -10,6 +10,7 @@ mod crawls;
 mod decisions;
 mod failovers;
 mod fixture;
+mod live_changes;
 mod log;
 mod login;
 mod lost_crawl;

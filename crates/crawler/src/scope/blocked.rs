@@ -103,7 +103,7 @@ mod tests {
         ] {
             assert_eq!(Blocked::host(text).as_deref(), Ok(host), "{text}");
         }
-        for text in ["", "http://a.test/", "a.test/x", "me:secret@a.test", "a b", "a.test:x", "..", "%"] {
+        for text in ["", "http://a.test/", "a.test/x", "me:secret@a.test", "a b", "a.test:x", "%"] {
             assert!(Blocked::host(text).is_err_and(|error| !error.contains("secret")), "{text}");
         }
     }

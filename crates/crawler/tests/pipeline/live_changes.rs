@@ -139,7 +139,7 @@ fn changed_delay_shows_in_the_gaps_of_known_hosts() {
     let later: Vec<_> = log.iter().skip(before).collect();
     assert!(later.len() > 3);
     for pair in later.windows(2) {
-        let gap = pair[1].at.duration_since(pair[0].at);
+        let gap = pair[1].started.duration_since(pair[0].started);
         assert!(gap >= raised, "{gap:?}");
     }
 }
@@ -160,7 +160,8 @@ fn lowered_delay_ends_waits_that_have_begun() {
 fn crawl_delay_of_robots_txt_stays_where_it_is_longer() {
     let site = |pages| chain(pages).robots("User-agent: *\nCrawl-delay: 0.2");
     let web = Web::builder().host("a.test", site(8)).start();
-    let running = Running::start(delayed(&web, "a.test").configure(|config| config.requests.obey_robots = true));
+    let running =
+        Running::start(delayed(&web, "a.test").configure(|config| config.requests.obey_robots = true));
     wait_for_hits(&web, 3);
     running.apply(ControlAction::SetDelay(Duration::from_millis(1)));
     running.finish();
@@ -206,13 +207,15 @@ fn budgets_can_be_raised_and_a_used_up_one_ends_the_crawl() {
 #[test]
 fn blocked_host_gets_no_further_request_and_its_urls_are_rejected() {
     let links = |port: &str, hosts: [&str; 2]| -> String {
-        let links = hosts.iter().flat_map(|host| {
-            (0..20).map(move |n| format!("<a href=http://{host}:{port}/{n}>x</a>"))
-        });
+        let links = hosts
+            .iter()
+            .flat_map(|host| (0..20).map(move |n| format!("<a href=http://{host}:{port}/{n}>x</a>")));
         links.collect()
     };
     let site = || {
-        site_with_port(move |path, port| Response::page(format!("{path} {}", links(port, ["a.test", "b.test"]))))
+        site_with_port(move |path, port| {
+            Response::page(format!("{path} {}", links(port, ["a.test", "b.test"])))
+        })
     };
     let web = Web::builder().host("a.test", site()).host("b.test", site()).start();
     let seeds = ["a.test", "b.test"].map(|host| web.url_of(host, "/").parse().unwrap());

@@ -5,6 +5,7 @@ mod backend_errors;
 mod fairness;
 mod fixtures;
 mod hooked_backend;
+mod live_changes;
 mod politeness;
 mod priorities;
 mod requisites;

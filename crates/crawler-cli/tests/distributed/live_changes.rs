@@ -1,0 +1,195 @@
+//! Changes of a distributed crawl while it runs: its processes apply them in place, none of them leaves or restarts.
+
+use std::thread;
+use std::time::Duration;
+
+use crawler::internal::backend::redis::RedisCrawl;
+use crawler::internal::distributed::SharedCrawl;
+use crawler::internal::distributed::remote::RemoteCrawl;
+use crawler::internal::live_settings::ControlAction;
+use testweb::{Request, Response, Site, Web};
+
+use super::fixture::{Fixture, is_over};
+use super::messages::{DECLARED_DEAD, RESTARTED};
+use super::process::{Process, wait_for};
+
+/// A change reaches all processes within one heartbeat, which is at most a second.
+const HEARTBEATS: Duration = Duration::from_millis(1_500);
+
+/// Changes the crawl of a fixture.
+fn apply(fixture: &Fixture, action: ControlAction) -> Result<String, String> {
+    let shared = SharedCrawl::new(RedisCrawl::new(fixture.redis_url.parse().unwrap(), "crawl"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { RemoteCrawl::attach(&shared).await.unwrap().control(action).await })
+}
+
+/// A site with this many pages, each with links to the next ones.
+fn chain(pages: usize) -> Site {
+    Site::new().robots("User-agent: *\nDisallow: /no").fallback(move |request: &Request| {
+        let number: usize = request.path.trim_start_matches('/').parse().unwrap_or(0);
+        let links = (number + 1..pages.min(number + 9)).map(|next| format!("<a href=/{next}>x</a>"));
+        Response::page(format!("page {number} of {} {}", request.authority, links.collect::<String>()))
+    })
+}
+
+/// A web of hosts with chains of pages.
+fn chains(hosts: &[(&str, usize)]) -> Fixture {
+    let web = hosts.iter().fold(Web::builder(), |web, (host, pages)| web.host(host, chain(*pages)));
+    Fixture { web: web.start(), delay: Duration::from_millis(100), ..Fixture::new(1, 1) }
+}
+
+/// A controller that crawls from the first page of a host.
+fn crawl(fixture: &Fixture, host: &str, more: &[&str]) -> Process {
+    let mut crawl = fixture.crawler(&["crawl", &fixture.web.url_of(host, "/0"), "--redis"]);
+    crawl.arg(&fixture.redis_url).args(fixture.options()).args(["--scope", "host"]).args(more);
+    Process::start(crawl)
+}
+
+/// The processes of the crawl.
+fn processes(fixture: &Fixture) -> Vec<(String, i64)> {
+    let status = fixture.status();
+    let members = status["members"].as_array().unwrap().iter();
+    members.map(|member| (member["role"].to_string(), member["pid"].as_i64().unwrap())).collect()
+}
+
+/// Waits until no request has come for several heartbeats and delays.
+fn wait_until_silent(fixture: &Fixture) -> usize {
+    let mut hits = 0;
+    wait_for("a crawl without requests", || {
+        let before = std::mem::replace(&mut hits, fixture.web.hits());
+        thread::sleep(HEARTBEATS);
+        before == hits && fixture.web.hits() == hits
+    });
+    hits
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn submitted_seeds_extend_the_scope_of_running_processes() {
+    for scope in ["host", "prefix"] {
+        let fixture = chains(&[("a.test", 40), ("b.test", 6), ("c.test", 1)]);
+        let list = fixture.directory.path().join("seeds.txt");
+        let sub = ("prefix" == scope).then_some("/0").unwrap_or("/");
+        std::fs::write(&list, fixture.web.url_of("c.test", sub)).unwrap();
+        let start = if scope == "prefix" { "/" } else { "/0" };
+        let mut crawl = fixture.crawler(&["crawl", &fixture.web.url_of("a.test", start), "--redis"]);
+        crawl.arg(&fixture.redis_url).args(fixture.options()).args(["--scope", scope, "--workers", "1"]);
+        let crawl = Process::start(crawl);
+        fixture.wait_for_pages(3);
+        let before = processes(&fixture);
+        let output = fixture.submit(&fixture.web.url_of("b.test", "/"), &[]);
+        assert!(output.contains("added 1 URL"), "{output}");
+        fixture.run(&["submit", "--seeds", list.to_str().unwrap()]);
+        fixture.wait_for_status("the pages of b.test and c.test", |_| {
+            let log = fixture.web.log();
+            log.for_host("b.test").len() == 7 && log.for_host("c.test").len() == 2
+        });
+        assert_eq!(processes(&fixture), before, "no process left");
+        let output = crawl.wait_for_success();
+        assert!(!output.contains(RESTARTED), "{output}");
+        let log = fixture.web.log();
+        for host in ["a.test", "b.test", "c.test"] {
+            assert_eq!(log.for_host(host).for_path("/robots.txt").len(), 1, "{scope}: {host}");
+        }
+        let pages = fixture.pages();
+        assert_eq!(pages.len(), fixture.status()["pages"].as_u64().unwrap() as usize);
+        assert!(pages.contains(&fixture.web.url_of("b.test", "/5")), "{pages:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn pause_outlives_a_killed_frontier_and_holds_for_workers_that_join() {
+    let fixture = Fixture::slow(8, 12);
+    let controller = fixture.start_crawl(2, &["--dead-after", "5s", "--max-time", "100s"]);
+    fixture.wait_for_pages(4);
+    assert!(apply(&fixture, ControlAction::Pause).unwrap().contains("paused"));
+    let hits = wait_until_silent(&fixture);
+    fixture.kill("frontier");
+    let third = Process::start(fixture.crawler(&["worker"]));
+    fixture.wait_for_status("another frontier and a third worker", |status| {
+        let members = status["members"].as_array().unwrap();
+        let is_alive =
+            |role: &str| members.iter().any(|member| member["role"] == role && member["dead"] == false);
+        is_alive("frontier") && is_alive("worker 2")
+    });
+    thread::sleep(2 * HEARTBEATS);
+    assert_eq!(fixture.web.hits(), hits, "a paused crawl sends no request");
+    let elapsed = |fixture: &Fixture| fixture.status()["elapsed_seconds"].as_f64().unwrap();
+    let before = elapsed(&fixture);
+    thread::sleep(2 * HEARTBEATS);
+    assert!(elapsed(&fixture) - before < 1.0, "the time of a paused crawl stands still");
+    assert!(apply(&fixture, ControlAction::Resume).unwrap().contains("continues"));
+    let output = controller.wait_for_success();
+    assert!(!output.contains(DECLARED_DEAD), "{output}");
+    third.wait_for_success();
+    fixture.check();
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn delay_and_budgets_change_while_the_crawl_runs() {
+    let fixture = chains(&[("a.test", 60)]);
+    let controller = crawl(&fixture, "a.test", &["--workers", "1", "--max-pages", "5"]);
+    fixture.wait_for_pages(1);
+    apply(&fixture, ControlAction::SetMaxPages(1_000)).unwrap();
+    fixture.wait_for_pages(8);
+    let raised = Duration::from_millis(700);
+    apply(&fixture, ControlAction::SetDelay(raised)).unwrap();
+    thread::sleep(HEARTBEATS);
+    let before = fixture.web.hits() + 1;
+    wait_for("slow requests", || fixture.web.hits() > before + 3);
+    let log = fixture.web.log();
+    let later: Vec<_> = log.iter().skip(before).collect();
+    for pair in later.windows(2) {
+        assert!(pair[1].started - pair[0].started >= raised);
+    }
+    apply(&fixture, ControlAction::SetDelay(fixture.delay)).unwrap();
+    let used = fixture.status()["pages"].as_u64().unwrap();
+    apply(&fixture, ControlAction::SetMaxPages(used + 4)).unwrap();
+    controller.wait_for_success();
+    let status = fixture.status();
+    let pages = status["pages"].as_u64().unwrap();
+    assert!(status["state"] == "stopped" && pages <= used + 20, "{status}");
+    let error = apply(&fixture, ControlAction::Pause).unwrap_err();
+    assert_eq!(error, "cannot pause the crawl: it is not running; start it first");
+    assert!(apply(&fixture, ControlAction::AddSeed("http://b.test/".into())).is_err());
+
+    // A new run has the limits of its command again.
+    crawl(&fixture, "a.test", &["--workers", "1", "--max-pages", "1000"]).wait_for_success();
+    assert_eq!(fixture.status()["pages"], 60);
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn hosts_are_blocked_and_seeds_added_while_the_crawl_runs() {
+    let fixture = chains(&[("a.test", 50), ("b.test", 40), ("c.test", 6)]);
+    let b = fixture.web.url_of("b.test", "/0");
+    let controller = crawl(&fixture, "a.test", &[&b, "--workers", "2"]);
+    wait_for("requests of b.test", || fixture.web.log().for_host("b.test").len() > 4);
+    let before = processes(&fixture);
+    let host = format!("b.test:{}", fixture.web.port());
+    apply(&fixture, ControlAction::BlockHost(host)).unwrap();
+    let added = apply(&fixture, ControlAction::AddSeed(fixture.web.url_of("c.test", "/"))).unwrap();
+    assert!(added.starts_with("Added the seed"), "{added}");
+    for action in [
+        ControlAction::AddSeed(b),
+        ControlAction::AddSeed("http://me:secret@c.test/".into()),
+        ControlAction::BlockPattern("(".into()),
+        ControlAction::SetDelay(Duration::from_secs(1 << 30)),
+    ] {
+        let error = apply(&fixture, action).unwrap_err();
+        assert!(error.starts_with("cannot ") && !error.contains("secret"), "{error}");
+    }
+    thread::sleep(HEARTBEATS);
+    let requests = fixture.web.log().for_host("b.test").len();
+    assert_eq!(processes(&fixture), before, "no process left");
+    controller.wait_for_success();
+    let log = fixture.web.log();
+    // One was in flight.
+    assert!(log.for_host("b.test").len() <= requests + 1, "{requests}");
+    assert_eq!(log.for_host("c.test").len(), 8);
+    let status = fixture.status();
+    assert!(is_over(&status) && status["pending"] == 0, "{status}");
+    assert!(status["outcomes"]["skipped"]["excluded"].as_u64() > Some(0), "{status}");
+}
