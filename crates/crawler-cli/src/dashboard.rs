@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crawler::internal::log::NOTICE;
 use tokio::sync::{Semaphore, oneshot};
 
 use self::access::{Listening, Secret, TOKEN_VARIABLE};
@@ -31,6 +32,7 @@ use self::routes::Site;
 use self::server::MAX_CONNECTIONS;
 pub use self::source::{ProcessSource, RedisSource, Source, StateSource};
 pub use self::view::Mode;
+use crate::log;
 
 /// How long viewers have to receive the final state of the crawl.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -51,10 +53,17 @@ pub struct DashboardConfig {
     pub metrics_hosts: usize,
 }
 
+/// A URL of the server.
+struct Announcement {
+    /// What is printed.
+    text: String,
+    /// The same without the token, for a log file: others may read it, now or later.
+    without_token: String,
+}
+
 /// The running server. It ends when it is dropped.
 pub struct Dashboard {
-    /// What to print when it starts.
-    announcements: Vec<String>,
+    announcements: Vec<Announcement>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -94,9 +103,16 @@ impl Dashboard {
         Ok(Some(Dashboard { announcements, stop: Some(stop), thread: Some(thread) }))
     }
 
-    /// What to print about it: its URLs. They may contain the token, which is not printed again.
+    /// Prints its URLs, or logs them if the log takes the place of what is printed. A random token is in one of them, and
+    /// nowhere else.
     pub fn announce(&self, print: impl Fn(&str)) {
-        self.announcements.iter().for_each(|line| print(line));
+        for Announcement { text, without_token } in &self.announcements {
+            let is_printed = !log::is_on_stderr();
+            tracing::info!(target: NOTICE, "{}", if is_printed { without_token } else { text });
+            if is_printed {
+                print(text);
+            }
+        }
     }
 }
 
@@ -181,19 +197,20 @@ fn listen(
 }
 
 /// The URLs of the server. A random token is in one of them only.
-fn announcements(listeners: &[(TcpListener, Listening)], tokens: &Tokens) -> Vec<String> {
+fn announcements(listeners: &[(TcpListener, Listening)], tokens: &Tokens) -> Vec<Announcement> {
     let mut random = tokens.random.as_ref();
     let announce = |(_, listening): &(TcpListener, Listening)| {
         let url = format!("http://{}/", reachable(listening.address));
         let token = listening.token.as_ref().and_then(|_| random.take());
-        match (listening.has_page, token) {
-            (true, None) => format!("dashboard: {url}"),
-            (true, Some(token)) => format!("dashboard: {url}?token={}", token.text()),
-            (false, None) => format!("metrics: {url}metrics"),
-            (false, Some(token)) => {
-                format!("metrics: {url}metrics, with the header Authorization: Bearer {}", token.text())
-            }
-        }
+        let without_token = match listening.has_page {
+            true => format!("dashboard: {url}"),
+            false => format!("metrics: {url}metrics"),
+        };
+        let token = token.map_or_else(String::new, |token| match listening.has_page {
+            true => format!("?token={}", token.text()),
+            false => format!(", with the header Authorization: Bearer {}", token.text()),
+        });
+        Announcement { text: format!("{without_token}{token}"), without_token }
     };
     listeners.iter().map(announce).collect()
 }

@@ -19,6 +19,7 @@ use crate::commands::crawl::json::SummaryJson;
 use crate::commands::crawl::status_of;
 use crate::commands::crawl::summary_file::SummaryFile;
 use crate::commands::{hint, remedy, start_there, with_hint};
+use crate::dashboard::{Dashboard, Mode, ProcessSource, Source};
 use crate::open_files::make_room;
 use crate::printable::{print_error, print_stderr, print_stdout};
 use crate::progress::Progress;
@@ -48,7 +49,25 @@ pub async fn run(job: ClassicJob) -> u8 {
         summary_file,
         ..Printing::new(job.verbosity)
     };
-    let status = crawl(&job.seed, job.crawl, printing).await;
+    let observed = ProcessSource::new(
+        job.seed.host_str().unwrap_or_default().into(),
+        Mode::Classic,
+        false,
+        printing.proxy_health.clone(),
+    );
+    let dashboard = match Dashboard::start(&job.dashboard, || Source::Process(observed.clone()), |_| {}) {
+        Ok(dashboard) => dashboard,
+        Err(error) => {
+            print_error(&error);
+            return EXIT_USAGE;
+        }
+    };
+    if let Some(dashboard) = dashboard.as_ref().filter(|_| job.verbosity != Verbosity::Quiet) {
+        dashboard.announce(|line| print_stderr(&format!("{line}\n")));
+    }
+    let watched = job.crawl.on_status(move |view| observed.update(view));
+    let status = crawl(&job.seed, watched, printing).await;
+    drop(dashboard);
     cookie_file.map_or(status, |file| file.write(status))
 }
 
@@ -59,12 +78,14 @@ pub struct Printing {
     plan: Option<String>,
     is_stdout_taken: bool,
     summary_file: Option<SummaryFile>,
+    proxy_health: ProxyHealth,
 }
 
 impl Printing {
     /// Prints the progress and the summary.
     pub fn new(verbosity: Verbosity) -> Printing {
-        Printing { verbosity, plan: None, is_stdout_taken: false, summary_file: None }
+        let proxy_health = ProxyHealth::default();
+        Printing { verbosity, plan: None, is_stdout_taken: false, summary_file: None, proxy_health }
     }
 
     fn progress(&mut self, seed: &Url, requests: RequestCounter, robots_waits: RobotsWaits) -> Progress {
@@ -107,7 +128,7 @@ impl Printing {
 pub async fn crawl(seed: &Url, crawl: ClassicCrawl, mut printing: Printing) -> u8 {
     let _size_limit = signals::survive_the_file_size_limit();
     let (requests, robots_waits) = (RequestCounter::default(), RobotsWaits::default());
-    let proxy_health = ProxyHealth::default();
+    let proxy_health = printing.proxy_health.clone();
     let crawl = crawl.request_counter(requests.clone()).robots_waits(robots_waits.clone());
     let crawl = crawl.proxy_health(proxy_health.clone());
     let progress = Rc::new(printing.progress(seed, requests, robots_waits));

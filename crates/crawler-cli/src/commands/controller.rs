@@ -27,6 +27,7 @@ use crate::commands::crawl::stdout_reader::StdoutReader;
 use crate::commands::crawl::summary_file::SummaryFile;
 use crate::commands::crawl::{conclude, status_of};
 use crate::commands::with_hint;
+use crate::dashboard::{Dashboard, RedisSource, Source};
 use crate::printable::print_error;
 use crate::{EXIT_USAGE, signals};
 
@@ -65,10 +66,27 @@ pub async fn run(job: CrawlJob) -> u8 {
     let reader = StdoutReader::new(&options, &stop);
     reader.watch();
     shared.redis.connect_options.stop = stop.clone();
+    let (observed, logged) = (shared.clone(), Arc::clone(&display));
+    let dashboard = Dashboard::start(
+        &options.dashboard.config(),
+        || Source::Redis(RedisSource::new(observed)),
+        move |message| logged.print(message),
+    );
+    let dashboard = match dashboard {
+        Ok(dashboard) => dashboard,
+        Err(error) => {
+            print_error(&error);
+            return EXIT_USAGE;
+        }
+    };
+    if let Some(dashboard) = &dashboard {
+        dashboard.announce(|line| display.print_logged(line));
+    }
     let report = tokio::select! {
         report = control(job, &shared, &display, &stop, &reader) => report,
         never = signals::watch(&stop, &signal_status, |message| display.print(message), || display.clear()) => match never {},
     };
+    drop(dashboard);
     display.clear();
     let status = match report {
         Ok(report) => {

@@ -13,7 +13,7 @@ use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::status_of;
 use crate::commands::with_hint;
 use crate::dashboard::{Dashboard, RedisSource, Source, StateSource};
-use crate::printable::{print_error, print_stderr};
+use crate::printable::{print_error, print_stderr, printable};
 use crate::{EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_USAGE};
 
 /// Serves the dashboard until a signal ends it, and returns the exit status.
@@ -28,7 +28,7 @@ pub async fn run(job: DashboardJob) -> u8 {
     let is_quiet = job.is_quiet;
     let log = move |message: &str| {
         if !is_quiet {
-            print_stderr(&format!("{message}\n"));
+            print_stderr(&format!("{}\n", printable(message)));
         }
     };
     let dashboard = match Dashboard::start(&job.config, || source, log) {

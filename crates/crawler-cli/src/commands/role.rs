@@ -8,6 +8,7 @@ use crawler::internal::backend::redis::Phase;
 use crawler::internal::distributed::RunRole as _;
 use crawler::internal::distributed::remote::RemoteCrawl;
 use crawler::internal::distributed::{Notice, RoleExit, SharedCrawl};
+use crawler::internal::fetch::proxy_health::ProxyHealth;
 use crawler::internal::log;
 use crawler::internal::modules::stdout::STDOUT_CLOSED;
 use crawler::internal::pipeline::CrawlEnd;
@@ -23,7 +24,8 @@ use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::stdout_reader::StdoutReader;
 use crate::commands::crawl::{SpareConnections, status_of};
 use crate::commands::{hint, with_hint};
-use crate::printable::{print_error, print_message};
+use crate::dashboard::{Dashboard, Mode, ProcessSource, RedisSource, Source};
+use crate::printable::{print_error, print_message, print_stderr};
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_PROXY, EXIT_USAGE, signals};
 
 /// How often a role checks whether its crawl has started.
@@ -52,8 +54,19 @@ pub async fn run(kind: RoleKind, role: RoleOptions) -> u8 {
     shared.redis.connect_options.stop = stop.clone();
     let print = |message: &str| notice(message);
     let mut cookies = WorkerCookies::default();
+    let name = shared.redis.crawl.clone();
+    let observed = ProcessSource::new(name, Mode::Redis, kind != RoleKind::Frontier, ProxyHealth::default());
+    let (needed, process) = (shared.clone(), observed.clone());
+    let source = || Source::Role(process, RedisSource::new(needed));
+    let dashboard = match Dashboard::start(&role.options.dashboard.role_config(), source, |_| {}) {
+        Ok(dashboard) => dashboard,
+        Err(error) => return usage_error(&error),
+    };
+    if let Some(dashboard) = dashboard.as_ref().filter(|_| !is_quiet) {
+        dashboard.announce(|line| print_stderr(&format!("{line}\n")));
+    }
     let status = tokio::select! {
-        status = run_role(kind, &role, shared, &stop, &mut cookies) => signal_status.get().unwrap_or(status),
+        status = run_role(kind, &role, shared, &stop, &mut cookies, &observed) => signal_status.get().unwrap_or(status),
         never = signals::watch(&stop, &signal_status, print, || {}) => match never {},
     };
     cookies.file.map_or(status, |file| file.write(status))
@@ -90,6 +103,7 @@ async fn run_role(
     mut shared: SharedCrawl,
     stop: &StopHandle,
     cookies: &mut WorkerCookies,
+    observed: &ProcessSource,
 ) -> u8 {
     loop {
         let saved = match wait_for_crawl(role, &mut shared, stop).await {
@@ -131,6 +145,11 @@ async fn run_role(
         let crawler = crawler
             .configure(|config| spare.apply(config))
             .stop_handle(stop.clone())
+            .proxy_health(observed.proxy_health())
+            .on_status({
+                let observed = observed.clone();
+                move |view| observed.update(view)
+            })
             .on_outcome(move |url, outcome| log.record(url, outcome));
         let running = tokio::task::spawn_blocking(move || match kind {
             RoleKind::Frontier => crawler.run_frontier(&shared),

@@ -39,14 +39,17 @@ pub fn text(view: &View, hosts: usize) -> String {
 fn families(view: &View, hosts: usize) -> Vec<Family> {
     let CrawlView { snapshot, statistics, .. } = &view.crawl;
     let mut families = crawl(view);
-    families.extend(urls(snapshot));
     families.extend(requests(snapshot, statistics));
-    families.extend(queues(snapshot, statistics));
-    families.extend(pages(snapshot, statistics));
-    families.extend(services(snapshot, statistics));
-    families.extend(processes(view));
-    families.extend(redis(view.redis.as_ref()));
+    families.extend(pages(statistics));
     families.extend(top_hosts(statistics, hosts));
+    if !view.is_worker {
+        families.extend(urls(snapshot));
+        families.extend(queues(snapshot, statistics));
+        families.extend(stored(snapshot));
+        families.extend(services(snapshot, statistics));
+        families.extend(processes(view));
+    }
+    families.extend(redis(view.redis.as_ref(), statistics));
     families
 }
 
@@ -122,8 +125,6 @@ fn requests(snapshot: &Snapshot, statistics: &Statistics) -> Vec<Family> {
         counter("crawler_request_retries_total", "Requests sent again after a failure that may pass.")
             .count(statistics.retries),
         gauge("crawler_requests_in_flight", "Requests in flight.").value(statistics.in_flight as f64),
-        counter("crawler_body_bytes_total", "Body bytes after decoding.").count(snapshot.bytes),
-        counter("crawler_received_bytes_total", "Body bytes as received.").count(snapshot.received),
         counter("crawler_robots_txt_total", "robots.txt files, by result.")
             .with_all(robots.map(|(name, count)| (vec![("result", name.to_owned())], count as f64))),
         counter("crawler_robots_disallowed_urls_total", "URLs that a robots.txt disallows.")
@@ -158,15 +159,23 @@ fn queues(snapshot: &Snapshot, statistics: &Statistics) -> Vec<Family> {
     ]
 }
 
-fn pages(snapshot: &Snapshot, statistics: &Statistics) -> Vec<Family> {
+fn pages(statistics: &Statistics) -> Vec<Family> {
     vec![
-        counter("crawler_pages_total", "Pages.").count(snapshot.pages),
         histogram("crawler_page_size_bytes", "Sizes of pages after decoding.")
             .histograms([(Vec::new(), &statistics.page_bytes)]),
         counter("crawler_truncated_pages_total", "Pages of which only the start was read.")
             .count(statistics.truncated),
         counter("crawler_module_failures_total", "Pages that a module or an output could not process.")
             .count(statistics.module_failures),
+    ]
+}
+
+/// What the crawl has fetched and stored.
+fn stored(snapshot: &Snapshot) -> Vec<Family> {
+    vec![
+        counter("crawler_pages_total", "Pages.").count(snapshot.pages),
+        counter("crawler_body_bytes_total", "Body bytes after decoding.").count(snapshot.bytes),
+        counter("crawler_received_bytes_total", "Body bytes as received.").count(snapshot.received),
         gauge("crawler_stored_pages", "Pages in the content store.").value(snapshot.stored_pages as f64),
         gauge("crawler_stored_bytes", "Bytes that the stored pages take, compressed.")
             .value(snapshot.stored_bytes as f64),
@@ -215,7 +224,7 @@ fn processes(view: &View) -> Vec<Family> {
     ]
 }
 
-fn redis(redis: Option<&RedisHealth>) -> Vec<Family> {
+fn redis(redis: Option<&RedisHealth>, statistics: &Statistics) -> Vec<Family> {
     let of = |value: fn(&RedisHealth) -> Option<u64>| redis.and_then(value).map(|value| value as f64);
     let is_durable = redis.and_then(|redis| match (redis.aof_ok, redis.last_save_ok) {
         (None, None) => None,
@@ -223,6 +232,8 @@ fn redis(redis: Option<&RedisHealth>) -> Vec<Family> {
     });
     vec![
         gauge("crawler_redis_up", "Whether Redis replies; absent without Redis.").maybe(redis.map(|_| 1.0)),
+        counter("crawler_redis_round_trips_total", "How often processes waited for Redis.")
+            .maybe(Some(statistics.redis_round_trips as f64).filter(|count| *count > 0.0)),
         gauge("crawler_redis_used_memory_bytes", "Memory in use by Redis.")
             .maybe(of(|redis| redis.used_memory)),
         gauge("crawler_redis_max_memory_bytes", "Memory that Redis may use; absent if unlimited.")

@@ -30,6 +30,8 @@ const MAX_SEARCH_TIME: Duration = Duration::from_secs(3);
 pub enum Source {
     /// A crawl of this process.
     Process(ProcessSource),
+    /// A process of a distributed crawl, which needs this Redis.
+    Role(ProcessSource, RedisSource),
     /// The crawl in a state directory.
     State(StateSource),
     /// A distributed crawl.
@@ -50,6 +52,7 @@ impl Source {
     pub async fn view(&self) -> Result<View, String> {
         match self {
             Source::Process(process) => Ok(process.view()),
+            Source::Role(process, redis) => redis.check().await.map(|()| process.view()),
             Source::State(state) => state.view().await,
             Source::Redis(redis) => redis.view().await,
         }
@@ -58,7 +61,7 @@ impl Source {
     /// Whether the process makes progress.
     pub fn liveness(&self) -> Health {
         match self {
-            Source::Process(process) => process.liveness(),
+            Source::Process(process) | Source::Role(process, _) => process.liveness(),
             // They only read, when they are asked to.
             Source::State(_) | Source::Redis(_) => Health::Good,
         }
@@ -67,7 +70,7 @@ impl Source {
     /// Whether the process has started to work, as far as it knows without reading the crawl.
     pub fn readiness(&self) -> Health {
         match self {
-            Source::Process(process) => process.readiness(),
+            Source::Process(process) | Source::Role(process, _) => process.readiness(),
             Source::State(_) | Source::Redis(_) => Health::Good,
         }
     }
@@ -102,7 +105,7 @@ impl Source {
     /// Changes the crawl, and says what was done, or why not.
     pub async fn act(&self, action: ControlAction) -> Result<String, String> {
         match self {
-            Source::Process(process) => {
+            Source::Process(process) | Source::Role(process, _) => {
                 let control = process.control().ok_or("cannot change this crawl while it runs")?;
                 in_thread(move || control.apply(action)).await?
             }
@@ -116,7 +119,9 @@ impl Source {
         match self {
             Source::Process(process) => process.state_directory().map(CrawlSource::State),
             Source::State(state) => Some(CrawlSource::State(state.directory())),
-            Source::Redis(redis) => Some(CrawlSource::Redis(Box::new(redis.shared()))),
+            Source::Redis(redis) | Source::Role(_, redis) => {
+                Some(CrawlSource::Redis(Box::new(redis.shared())))
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use crawler::internal::backend::redis::{Member, Role};
 use crawler::internal::backend::{Snapshot, WaitReason};
 use crawler::internal::crawl_view::{CrawlPhase, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
+use crawler::internal::prioritizer::PriorityQueues;
 use crawler::internal::statistics::{HostStatistics, RobotsState, Sample, Statistics};
 use serde::Serialize;
 
@@ -128,8 +129,8 @@ struct Queues {
 #[derive(Serialize)]
 struct PriorityQueue {
     queue: usize,
-    from: usize,
-    to: usize,
+    from: u8,
+    to: u8,
     length: usize,
 }
 
@@ -323,11 +324,13 @@ fn by_count(counts: &BTreeMap<String, u64>) -> impl Iterator<Item = (&str, u64)>
 
 fn queues(snapshot: &Snapshot, statistics: &Statistics) -> Queues {
     let (url_queue, overflow) = snapshot.url_queue;
-    let queues = snapshot.priority_queues.len();
-    let priority = snapshot.priority_queues.iter().enumerate().map(|(index, length)| {
-        // The queues share the priorities 0 to 100 equally; the best comes first.
-        let start = |index: usize| (index * 101).div_ceil(queues);
-        PriorityQueue { queue: index + 1, from: start(index), to: start(index + 1) - 1, length: *length }
+    let ranges = PriorityQueues::new(snapshot.priority_queues.len()).map(PriorityQueues::ranges);
+    let priority = snapshot.priority_queues.iter().zip(ranges.unwrap_or_default()).enumerate();
+    let priority = priority.map(|(index, (length, range))| PriorityQueue {
+        queue: index + 1,
+        from: *range.start(),
+        to: *range.end(),
+        length: *length,
     });
     Queues {
         url_queue,

@@ -41,6 +41,8 @@ pub struct View {
     /// What is crawled: the seed, the state directory or the name in Redis.
     pub name: String,
     pub mode: Mode,
+    /// Whether it is what one worker of a distributed crawl sees: its own requests.
+    pub is_worker: bool,
     pub crawl: CrawlView,
     /// Whether actions can change the crawl.
     pub can_act: bool,
@@ -59,6 +61,7 @@ impl View {
         View {
             name: name.into(),
             mode,
+            is_worker: false,
             crawl: CrawlView {
                 snapshot: Snapshot::default(),
                 statistics: Arc::default(),

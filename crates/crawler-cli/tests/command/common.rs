@@ -210,6 +210,11 @@ impl Running {
         }
     }
 
+    /// What the crawl has printed to standard error so far.
+    pub fn stderr_so_far(&self) -> String {
+        String::from_utf8_lossy(&self.stderr.so_far.lock().unwrap()).into_owned()
+    }
+
     fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("a child process").is_some()
     }

@@ -4,12 +4,13 @@ use std::process::Stdio;
 
 use crate::common::binary;
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "crawl",
     "check",
     "resume",
     "show",
     "why",
+    "dashboard",
     "collect",
     "frontier",
     "worker",

@@ -7,9 +7,13 @@ mod check;
 mod compose;
 mod crashes;
 mod crawls;
+mod dashboard;
 mod decisions;
 mod failovers;
 mod fixture;
+#[allow(dead_code, reason = "these tests do not use all of it")]
+#[path = "../command/http.rs"]
+mod http;
 mod live_changes;
 mod log;
 mod login;

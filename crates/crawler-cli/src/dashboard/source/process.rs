@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
 use crawler::internal::fetch::proxy_health::ProxyHealth;
-use crawler::internal::live_settings::CrawlControl;
+use crawler::internal::live_settings::{CrawlControl, MaxTime};
 use url::Url;
 
 use super::super::view::{Mode, View};
@@ -24,6 +24,7 @@ pub struct ProcessSource(Arc<Shared>);
 struct Shared {
     name: String,
     mode: Mode,
+    is_worker: bool,
     control: Option<CrawlControl>,
     proxy_health: ProxyHealth,
     /// The options of a pipeline.
@@ -32,10 +33,10 @@ struct Shared {
 }
 
 impl ProcessSource {
-    /// A crawl that will report.
-    pub fn new(name: String, mode: Mode) -> ProcessSource {
-        let (control, proxy_health, options, latest) = (None, ProxyHealth::default(), None, Mutex::default());
-        ProcessSource(Arc::new(Shared { name, mode, control, proxy_health, options, latest }))
+    /// A crawl that will report, and cannot be changed; or one worker of a distributed crawl.
+    pub fn new(name: String, mode: Mode, is_worker: bool, proxy_health: ProxyHealth) -> ProcessSource {
+        let (control, options, latest) = (None, None, Mutex::default());
+        ProcessSource(Arc::new(Shared { name, mode, is_worker, control, proxy_health, options, latest }))
     }
 
     /// A pipeline with these options, which the dashboard can change.
@@ -54,11 +55,17 @@ impl ProcessSource {
         ProcessSource(Arc::new(Shared {
             name,
             mode: Mode::Pipeline,
+            is_worker: false,
             control: Some(control),
             proxy_health,
             options: Some(options.clone()),
             latest: Mutex::default(),
         }))
+    }
+
+    /// The health of the proxies that the crawl uses.
+    pub fn proxy_health(&self) -> ProxyHealth {
+        self.0.proxy_health.clone()
     }
 
     /// Takes a report of the crawl.
@@ -67,13 +74,25 @@ impl ProcessSource {
     }
 
     pub(super) fn view(&self) -> View {
-        let mut view = View::starting(&self.0.name, self.0.mode);
+        let mut view = View { is_worker: self.0.is_worker, ..View::starting(&self.0.name, self.0.mode) };
         if let Some((_, crawl)) = &*self.latest() {
             view.crawl = crawl.clone();
         }
         if let Some(control) = &self.0.control {
             let settings = control.settings();
             view.can_act = !matches!(view.crawl.phase, CrawlPhase::Ended(_));
+            if settings.is_paused && view.crawl.phase == CrawlPhase::Running {
+                view.crawl.phase = CrawlPhase::Paused;
+            }
+            let limits = &mut view.crawl.limits;
+            limits.delay = settings.delay.unwrap_or(limits.delay);
+            limits.max_pages = settings.max_pages.unwrap_or(limits.max_pages);
+            limits.max_bytes = settings.max_bytes.unwrap_or(limits.max_bytes);
+            limits.max_time = match settings.max_time {
+                None => limits.max_time,
+                Some(MaxTime::Unlimited) => None,
+                Some(MaxTime::Limited(time)) => Some(time),
+            };
             view.blocked = settings.blocked_hosts.into_iter().chain(settings.blocked_patterns).collect();
         }
         view.warnings.extend(self.0.proxy_health.outage().map(|outage| outage.to_string()));
@@ -95,7 +114,7 @@ impl ProcessSource {
     pub(super) fn readiness(&self) -> Health {
         match self.0.proxy_health.outage() {
             _ if self.latest().is_none() => Health::Bad("starting".into()),
-            Some(outage) => Health::Bad(outage.to_string()),
+            Some(_) => Health::Bad("the proxy fails".into()),
             None => self.liveness(),
         }
     }

@@ -1,13 +1,22 @@
 //! A distributed crawl, read from Redis. All its workers together.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use crawler::Error;
 use crawler::internal::backend::redis::{Phase, Role};
 use crawler::internal::distributed::SharedCrawl;
 use crawler::internal::distributed::remote::{CrawlStatus, RemoteCrawl};
 use crawler::internal::live_settings::ControlAction;
+use crawler::internal::stop::StopHandle;
 use tokio::sync::Mutex;
 
 use super::super::view::{Mode, View};
 use crate::commands::with_hint;
+
+/// How long to wait for a connection, and for a reply: less than viewers wait for a message.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A distributed crawl.
 pub struct RedisSource {
@@ -17,10 +26,13 @@ pub struct RedisSource {
 }
 
 impl RedisSource {
-    /// The crawl of this name. `dead_after` of the crawl decides which of its processes are alive.
+    /// The crawl of this name. Its `dead_after` decides which of its processes are alive.
     pub fn new(mut shared: SharedCrawl) -> RedisSource {
-        // A viewer waits for the answer, and an outage is shown.
-        shared.redis.connect_options.retry_forever = false;
+        let options = &mut shared.redis.connect_options;
+        // A viewer waits for the answer, and is shown an outage.
+        (options.retry_forever, options.connect_timeout) = (false, CONNECT_TIMEOUT);
+        options.stop = StopHandle::new();
+        options.notice = Arc::new(|_| {});
         RedisSource { shared, remote: Mutex::default() }
     }
 
@@ -29,16 +41,34 @@ impl RedisSource {
     }
 
     pub(super) async fn view(&self) -> Result<View, String> {
-        let mut connected = self.remote.lock().await;
-        let remote = match connected.take() {
-            Some(remote) => remote,
-            None => RemoteCrawl::attach(&self.shared).await.map_err(|error| with_hint(&error))?,
-        };
-        // After a failure, the next view connects again.
-        let status = remote.status().await.map_err(|error| with_hint(&error))?;
-        *connected = Some(remote);
-        drop(connected);
+        let status = self.ask(async |remote| remote.status().await).await?;
         Ok(self.view_of(status))
+    }
+
+    /// Checks that Redis replies, and has the crawl.
+    pub(super) async fn check(&self) -> Result<(), String> {
+        self.ask(async |remote| remote.members().await).await.map(drop)
+    }
+
+    /// Asks over the connection, which is made if there is none. After a failure, the next question connects again.
+    async fn ask<T>(
+        &self,
+        question: impl AsyncFnOnce(&RemoteCrawl) -> Result<T, Error>,
+    ) -> Result<T, String> {
+        let mut connected = self.remote.lock().await;
+        let asked = async {
+            let remote = match connected.take() {
+                Some(remote) => remote,
+                None => RemoteCrawl::attach(&self.shared).await?,
+            };
+            let answer = question(&remote).await?;
+            *connected = Some(remote);
+            Ok(answer)
+        };
+        match tokio::time::timeout(REPLY_TIMEOUT, asked).await {
+            Ok(answer) => answer.map_err(|error: Error| with_hint(&error)),
+            Err(_) => Err(format!("Redis at {} does not reply", self.shared.redis.address)),
+        }
     }
 
     fn view_of(&self, status: CrawlStatus) -> View {

@@ -1,0 +1,99 @@
+//! The dashboard and the metrics of distributed crawls.
+
+use std::time::Duration;
+
+use testredis::{Mode, Proxy};
+
+use super::fixture::Fixture;
+use super::process::{Process, poll};
+use crate::http::Server;
+
+/// How often the server is asked.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The server that a process has announced.
+fn server_of(process: &mut Process) -> Server {
+    let is_announced = |output: &str| output.contains(": http://127.0.0.1:") && output.ends_with('\n');
+    process.wait_for_output("the address", is_announced);
+    Server::announced(&process.output())
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn dashboard_shows_all_workers_of_a_crawl_and_its_end() {
+    let fixture = Fixture::slow(8, 12);
+    let crawl = fixture.start_crawl(3, &["--dashboard"]);
+    let mut dashboard = Process::start(fixture.crawler(&["dashboard", "--redis"]));
+    let server = server_of(&mut dashboard);
+    poll("all workers", INTERVAL, || {
+        let status = server.status();
+        let workers = status["workers"].as_array().unwrap();
+        workers.len() == 3
+            && workers.iter().all(|worker| worker["state"] == "alive" && worker["location"].is_string())
+            && status["frontier"]["leader"]["state"] == "alive"
+            && status["redis"].is_object()
+    });
+    let status = server.status();
+    assert_eq!(
+        (&status["mode"], &status["phase"], &status["can_act"]),
+        (&"redis".into(), &"running".into(), &true.into())
+    );
+    poll("requests of the workers", INTERVAL, || {
+        let metrics = server.get("/metrics").body;
+        let has = |name: &str| metrics.lines().any(|line| line.starts_with(name) && !line.ends_with(" 0"));
+        has("crawler_responses_total{class=\"2xx\"}")
+            && has("crawler_members{state=\"alive\"} 4")
+            && has("crawler_redis_up")
+    });
+    let seed = fixture.seed();
+    poll("an answer about the seed", INTERVAL, || {
+        server.get(&format!("/api/why?url={seed}")).body.contains("outcome: page")
+    });
+    crawl.wait_for_success();
+    poll("the end", INTERVAL, || {
+        let status = server.status();
+        status["phase"] == "ended"
+            && status["can_act"] == false
+            && status["totals"]["pages"].as_u64() > Some(20)
+    });
+    assert!(dashboard.is_running(), "it runs until it is stopped");
+    fixture.check();
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn worker_is_ready_unless_redis_cannot_be_reached() {
+    let fixture = Fixture::slow(8, 12);
+    let proxy = Proxy::for_server(&fixture.redis);
+    let role = |arguments: &[&str]| {
+        let mut command = fixture.crawler(arguments);
+        command.env("CRAWLER_REDIS", proxy.url());
+        Process::start(command)
+    };
+    let mut frontier = role(&["frontier", "--redis", "--metrics", "127.0.0.1:0"]);
+    let mut worker = role(&["worker", "--redis", "--metrics", "127.0.0.1:0"]);
+    let (frontier_server, server) = (server_of(&mut frontier), server_of(&mut worker));
+    assert_eq!(
+        (server.get("/healthz").status, server.get("/readyz").status),
+        (200, 503),
+        "the crawl has not started"
+    );
+    fixture.submit(&fixture.seed(), &[]);
+    for server in [server, frontier_server] {
+        poll("readiness", INTERVAL, || server.get("/readyz").status == 200);
+    }
+    poll("requests", INTERVAL, || {
+        let metrics = server.get("/metrics").body;
+        metrics.lines().any(|line| line.starts_with("crawler_requests_total ") && !line.ends_with(" 0"))
+    });
+    assert!(!server.get("/metrics").body.contains("crawler_pages_total"), "those of its own requests only");
+    assert!(frontier_server.get("/metrics").body.contains("crawler_urls_pending"));
+    proxy.set_mode(Mode::Refuse);
+    poll("an outage", INTERVAL, || server.get("/readyz").status == 503);
+    assert_eq!(server.get("/healthz").status, 200, "a restart would not help");
+    proxy.set_mode(Mode::Pass);
+    poll("the end of the outage", INTERVAL, || server.get("/readyz").status == 200);
+    let (worker, frontier) = (worker.wait_for_success(), frontier.wait_for_success());
+    assert!(!worker.contains("panicked") && !frontier.contains("panicked"));
+    fixture.check();
+}
