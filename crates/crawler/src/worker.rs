@@ -43,11 +43,11 @@ use crate::page::Page;
 use crate::similarity::Threshold;
 use crate::sitemap;
 use crate::statistics::counts::Stage;
-use crate::statistics::recorder::PageFacts;
+use crate::statistics::recorder::{LastRequest, PageFacts};
 use crate::stop::StopHandle;
 use crate::task::Depth;
 use crate::task_kind::{TaskKind, shown_url};
-use crate::url_record::{RequestRecord, UrlRecord};
+use crate::url_record::UrlRecord;
 
 /// How long a worker waits for new leases before it polls again.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -444,7 +444,7 @@ impl<R: Backend> Worker<R> {
                 pipeline.add_url(&record, &mut completion.writes);
             }
             self.fetcher.recorder().record_stage(Stage::Modules, started.elapsed());
-            facts = Some(PageFacts::of(&page));
+            facts = Some(PageFacts::of(page));
         }
         // As above, for a URL that is no page, too.
         if let Some(record) = self.record(&mut completion)
@@ -460,7 +460,7 @@ impl<R: Backend> Worker<R> {
         }
         let (writes, lease, outcome) =
             (completion.writes.clone(), completion.lease.clone(), completion.outcome.clone());
-        let request = RequestRecord { content_type: None, ..completion.request.clone() };
+        let request = LastRequest::from(&completion.request);
         let has_robots_sitemaps = !completion.sitemaps.urls.is_empty() && lease.kind() == TaskKind::Page;
         let results = backend.complete(vec![completion]).await?;
         let Some(CompleteResult::Applied { id, sequence, exhausted, .. }) = results.first() else {
@@ -472,7 +472,7 @@ impl<R: Backend> Worker<R> {
         // The outcome of a revisited URL was reported by the first visit.
         if !lease.is_revisit {
             let outcome = sitemap::outcome(&lease.url, outcome);
-            self.record_completed(&lease, &host, &outcome, &request, facts.as_ref());
+            self.record_completed(&lease, &host, &outcome, request, facts.as_ref());
             pipeline.report_outcome(&outcome, &lease);
         }
         if has_robots_sitemaps {

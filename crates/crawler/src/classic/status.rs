@@ -11,7 +11,7 @@ use crate::fetch::http::Download;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::page::declared_language;
-use crate::statistics::recorder::{CompletedUrl, PageFacts};
+use crate::statistics::recorder::{CompletedUrl, LastRequest, PageFacts};
 use crate::statistics::{Recorder, Statistics};
 use crate::stats::Stats;
 use crate::task::Task;
@@ -56,7 +56,8 @@ impl ClassicStatus {
             return;
         }
         let (url, page) = (task.url.as_str(), page.filter(|_| *outcome == Outcome::Page));
-        let completed = CompletedUrl::new(url, throttle_key(url), outcome, task.depth, &requests.last, page);
+        let (host, request) = (throttle_key(url), LastRequest::from(&requests.last));
+        let completed = CompletedUrl { url, host, outcome, depth: task.depth, request, page };
         self.recorder.record_completion(&completed);
     }
 
@@ -85,7 +86,8 @@ pub(super) fn page_facts(page: &Download) -> PageFacts {
     let header =
         || page.headers.get("content-language").map(|value| String::from_utf8_lossy(value.as_bytes()));
     let language = declared_language(page.media, page.content_type.as_deref(), header, &page.body);
-    PageFacts::new("", language, page.body.len() as u64, page.truncated)
+    let (bytes, is_truncated) = (page.body.len() as u64, page.truncated);
+    PageFacts { title: String::new(), language, bytes, is_truncated }
 }
 
 /// The counts of a classic crawl.

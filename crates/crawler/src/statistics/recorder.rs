@@ -62,36 +62,38 @@ pub struct CompletedUrl<'a> {
     pub outcome: &'a Outcome,
     /// Number of links from the nearest seed.
     pub depth: u32,
-    /// The status of the last response.
-    pub status: Option<u16>,
-    /// Decoded bytes of the last response.
-    pub bytes: u64,
-    /// How long the last request took.
-    pub latency: Duration,
+    /// Its last request.
+    pub request: LastRequest,
     /// What is known of it, if it is a page.
     pub page: Option<&'a PageFacts>,
 }
 
-impl<'a> CompletedUrl<'a> {
-    /// A URL with this outcome, whose last request was this one.
-    pub(crate) fn new(
-        url: &'a str,
-        host: &'a str,
-        outcome: &'a Outcome,
-        depth: u32,
-        request: &RequestRecord,
-        page: Option<&'a PageFacts>,
-    ) -> CompletedUrl<'a> {
+/// What statistics need of the last request for a URL.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LastRequest {
+    /// The status, if a response began.
+    pub status: Option<u16>,
+    /// Decoded bytes of the body.
+    pub bytes: u64,
+    /// How long it took.
+    pub latency: Duration,
+}
+
+impl From<&RequestRecord> for LastRequest {
+    fn from(request: &RequestRecord) -> LastRequest {
         let latency = request.requested.zip(request.done).and_then(|(from, to)| to.duration_since(from).ok());
-        let (status, bytes) = (request.status, request.bytes.decoded);
-        CompletedUrl { url, host, outcome, depth, status, bytes, latency: latency.unwrap_or_default(), page }
+        LastRequest {
+            status: request.status,
+            bytes: request.bytes.decoded,
+            latency: latency.unwrap_or_default(),
+        }
     }
 }
 
 /// What statistics need of a page.
 #[derive(Debug, Clone, Default)]
 pub struct PageFacts {
-    /// Its title, shortened.
+    /// Its title.
     pub title: String,
     /// Its language tag.
     pub language: Option<String>,
@@ -102,14 +104,14 @@ pub struct PageFacts {
 }
 
 impl PageFacts {
-    /// The facts of a page with this title and language tag.
-    pub fn new(title: &str, language: Option<String>, bytes: u64, is_truncated: bool) -> PageFacts {
-        PageFacts { title: shortened(title, MAX_LATEST_BYTES).to_owned(), language, bytes, is_truncated }
-    }
-
-    /// The facts of a page.
-    pub(crate) fn of(page: &Page) -> PageFacts {
-        PageFacts::new(&page.title, page.language(), page.body.len() as u64, page.truncated)
+    /// The facts of a page that is not used any more.
+    pub(crate) fn of(page: Page) -> PageFacts {
+        PageFacts {
+            language: page.language(),
+            bytes: page.body.len() as u64,
+            is_truncated: page.truncated,
+            title: page.title,
+        }
     }
 }
 
@@ -245,11 +247,14 @@ impl Recorder {
         replace(&mut entry.url, shortened(url.url, MAX_LATEST_BYTES));
         replace(&mut entry.outcome, &label);
         match url.page {
-            Some(page) if !page.title.is_empty() => replace(entry.title.get_or_insert_default(), &page.title),
+            Some(page) if !page.title.is_empty() => {
+                replace(entry.title.get_or_insert_default(), shortened(&page.title, MAX_LATEST_BYTES));
+            }
             _ => entry.title = None,
         }
-        (entry.at, entry.status, entry.bytes) = (now, url.status, url.bytes);
-        (entry.ms, entry.depth) = (milliseconds(url.latency), url.depth);
+        let LastRequest { status, bytes, latency } = url.request;
+        (entry.at, entry.status, entry.bytes) = (now, status, bytes);
+        (entry.ms, entry.depth) = (milliseconds(latency), url.depth);
         latest.push_back(entry);
     }
 

@@ -3,7 +3,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use proptest::prelude::*;
 
 use super::host_table::{MAX_FAILURE_BYTES, MAX_HOSTS};
-use super::recorder::{CompletedUrl, EndedRequest, PageFacts};
+use super::recorder::{CompletedUrl, EndedRequest, LastRequest, PageFacts};
 use super::*;
 use crate::outcome::Outcome;
 
@@ -93,15 +93,14 @@ fn statistics(all: &[Recorded]) -> Statistics {
 
 fn record_page(recorder: &Recorder, depth: u32, language: u8, bytes: u64) {
     let language = format!("l{}-DE", char::from(b'a' + language % 26));
-    let page = PageFacts::new("a title", Some(language), bytes, bytes.is_multiple_of(7));
+    let (title, is_truncated) = ("a title".into(), bytes.is_multiple_of(7));
+    let page = PageFacts { title, language: Some(language), bytes, is_truncated };
     recorder.record_completion(&CompletedUrl {
         url: "http://h1.test/",
         host: "h1.test",
         outcome: &Outcome::Page,
         depth,
-        status: Some(200),
-        bytes,
-        latency: Duration::from_millis(5),
+        request: LastRequest { status: Some(200), bytes, latency: Duration::from_millis(5) },
         page: Some(&page),
     });
 }
@@ -143,20 +142,19 @@ fn hostile(names: std::ops::Range<usize>) -> Statistics {
     for number in names {
         let host = format!("{}{number}.{}.test", "h".repeat(60), "n".repeat(300));
         let failure = Outcome::ConnectionFailed { cause: "é".repeat(3_000) };
-        recorder.record_request(&request(&host, Some(503), Some(&failure)));
+        recorder.record_request(&request(&host, Some((number % 1_000) as u16), Some(&failure)));
         recorder.record_content_type(Some(&format!("application/x-{number}{}", "y".repeat(80))));
         recorder.record_content_type(Some(&"z".repeat(100_000)));
         let language: String =
             number.to_string().bytes().map(|digit| char::from(b'a' + digit - b'0')).collect();
-        let page = PageFacts::new(&"t".repeat(100_000), Some(language), number as u64, false);
+        let (title, language, bytes) = ("t".repeat(100_000), Some(language), number as u64);
+        let page = PageFacts { title, language, bytes, is_truncated: false };
         recorder.record_completion(&CompletedUrl {
             url: &format!("http://{host}/{}", "u".repeat(2_000)),
             host: &host,
             outcome: &Outcome::Page,
             depth: number as u32,
-            status: Some((number % 1_000) as u16),
-            bytes: 1,
-            latency: Duration::ZERO,
+            request: LastRequest::default(),
             page: Some(&page),
         });
     }

@@ -4,9 +4,9 @@ use super::Worker;
 use crate::backend::{Backend, Completion, Lease};
 use crate::outcome::Outcome;
 use crate::sitemap;
-use crate::statistics::recorder::{CompletedUrl, PageFacts};
+use crate::statistics::recorder::{CompletedUrl, LastRequest, PageFacts};
 use crate::task_kind::shown_url;
-use crate::url_record::{RequestRecord, UrlRecord};
+use crate::url_record::UrlRecord;
 
 impl<R: Backend> Worker<R> {
     /// Adds what a URL that is no page writes to the outputs. Returns its record if a module wants it.
@@ -34,10 +34,11 @@ impl<R: Backend> Worker<R> {
         lease: &Lease,
         host: &str,
         outcome: &Outcome,
-        request: &RequestRecord,
+        request: LastRequest,
         page: Option<&PageFacts>,
     ) {
-        let completed = CompletedUrl::new(shown_url(&lease.url), host, outcome, lease.depth, request, page);
+        let (url, depth) = (shown_url(&lease.url), lease.depth);
+        let completed = CompletedUrl { url, host, outcome, depth, request, page };
         self.fetcher.recorder().record_completion(&completed);
     }
 }
