@@ -120,9 +120,17 @@ pub(crate) fn request_sent(url: &Url) {
     debug!(target: REQUEST, url = %shown(url), "request sent");
 }
 
-pub(crate) fn request_ended(url: &Url, result: &Result<Download, Outcome>, received: u64, elapsed: Duration) {
+/// The time of a request that was sent starts when it was.
+pub(crate) fn request_ended(
+    url: &Url,
+    result: &Result<Download, Outcome>,
+    received: u64,
+    (is_sent, elapsed): (bool, Duration),
+) {
     let ms = elapsed.as_millis() as u64;
     match result {
+        // The host had to be left alone, or the crawl stopped.
+        Err(Outcome::RequestNotProcessed | Outcome::NotReached) if !is_sent => {}
         Ok(Download { status, .. }) => {
             debug!(target: REQUEST, url = %shown(url), status, received, ms, "response");
         }

@@ -164,7 +164,9 @@ fn commands_of_the_containers_crawl_as_plain_processes() {
     poll("Redis", INTERVAL, || containers.is_healthy("redis"));
     let mut commands = ["frontier", "worker", "worker", "worker"].map(|it| containers.command(it, &[]));
     // They share an address here.
-    commands[2..].iter_mut().for_each(|command| drop(command.env_remove("CRAWLER_METRICS")));
+    for command in &mut commands[2..] {
+        command.env_remove("CRAWLER_METRICS");
+    }
     let roles = commands.map(Process::start);
     poll("roles without a crawl to be healthy", INTERVAL, || {
         containers.is_healthy("frontier") && containers.is_healthy("worker")

@@ -58,8 +58,14 @@ fn all_processes_log_to_one_file_that_is_rotated_and_no_line_is_lost() {
     let (before, after) = (read(&old), read(&log));
     assert_eq!((pids(&before).len(), pids(&after).len()), (5, 5));
     let all = [before, after].concat();
+    // A request fails that could not be sent, too.
     let ended = count(&all, "response") + count(&all, "request failed");
-    assert_eq!((ended, count(&all, "request sent")), (fixture.web.hits(), fixture.web.hits()));
+    let sent = count(&all, "request sent");
+    assert!(
+        sent == fixture.web.hits() && ended >= sent,
+        "{sent} of {} requests, {ended}",
+        fixture.web.hits()
+    );
     assert_eq!((count(&all, "joined the crawl"), count(&all, "left the crawl")), (4, 4));
     assert_eq!((count(&all, "crawl ended"), count(&all, "signal received")), (1, 5));
 }

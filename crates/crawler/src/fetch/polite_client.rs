@@ -400,7 +400,7 @@ impl PoliteClient {
             }
         };
         let elapsed = times.started.get().unwrap_or(&acquired).elapsed();
-        log::request_ended(url, &result, byte_counter.received(), elapsed);
+        log::request_ended(url, &result, byte_counter.received(), (times.started.get().is_some(), elapsed));
         let elapsed = elapsed.saturating_sub(byte_counter.waited());
         permit.record_response_time(elapsed);
         self.record(host, &permit, elapsed, &byte_counter, result.as_ref().err());
