@@ -69,9 +69,9 @@ impl Line {
         }
     }
 
-    /// The line for a terminal, without time and process.
+    /// The line for a terminal, without time, process and end.
     pub fn finish_short(self, level: Level, target: &str) -> String {
-        format!("{level:<5} {target}: {}{}\n", self.text, self.fields)
+        format!("{level} {target}: {}{}", self.text, self.fields)
     }
 
     /// Sets the text of the event, or adds a field.

@@ -14,7 +14,7 @@ use tracing::Level;
 
 use super::line::{Line, LogFormat, MAX_LINE};
 use super::queue::Batch;
-use crate::printable::printable;
+use crate::printable::print_message;
 
 /// How long a pipe may have no reader when it is opened: the reader may start at the same time.
 const READER_TIMEOUT: Duration = Duration::from_secs(3);
@@ -76,7 +76,7 @@ impl Sink {
             }
             Err(error) => {
                 let message = format!("cannot open the log '{}' again: {error}", path.display());
-                say(&format!("{message}; the old file stays in use"));
+                print_message(&format!("{message}; the old file stays in use"));
                 let mut line = Line::new(format);
                 line.add_text("message", &message);
                 self.write_lines(line.finish(Level::WARN, own_target()).as_bytes(), format);
@@ -102,7 +102,7 @@ impl Sink {
         if self.lost == 0 {
             let path = self.path.as_deref().map(|path| path.display().to_string());
             let path = path.unwrap_or_else(|| "standard error".into());
-            say(&format!(
+            print_message(&format!(
                 "cannot write to the log '{path}': {error}; lines are missing from it until it can"
             ));
         }
@@ -187,11 +187,6 @@ fn dropped(count: u64, format: LogFormat) -> String {
 
 fn own_target() -> &'static str {
     LOG.trim_start_matches(PREFIX)
-}
-
-/// Prints a message about the log, which cannot have it.
-fn say(message: &str) {
-    let _ = writeln!(io::stderr(), "crawler: {}", printable(message));
 }
 
 #[cfg(test)]

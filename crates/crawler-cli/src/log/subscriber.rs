@@ -1,6 +1,5 @@
 //! Turns the events of `tracing` into lines. There are no spans.
 
-use std::io::{self, Write};
 use std::sync::Arc;
 
 use crawler::internal::log::{COMMAND, CRAWL, NOTICE, PREFIX, URL};
@@ -12,6 +11,7 @@ use tracing::{Event, Metadata};
 use super::filter::Filter;
 use super::line::{Line, LogFormat};
 use super::queue::Queue;
+use crate::printable::print_message;
 
 /// The log in a file.
 pub struct EventLog {
@@ -74,8 +74,7 @@ impl tracing::Subscriber for Subscriber {
         if self.is_shown(metadata) {
             let mut line = Line::new(LogFormat::Text);
             event.record(&mut line);
-            // A closed standard error does not stop the crawl.
-            let _ = io::stderr().write_all(line.finish_short(level, target).as_bytes());
+            print_message(&line.finish_short(level, target));
         }
     }
 

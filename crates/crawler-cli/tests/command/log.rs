@@ -380,7 +380,7 @@ fn verbose_crawl_prints_outcomes_to_standard_output_and_other_events_to_standard
     assert_eq!(ended.stdout.matches("      Page: http").count(), 2, "{}", ended.stdout);
     let site = web.url_of("b.test", "");
     let event = format!(
-        "INFO  robots: robots.txt unavailable site={site} cause=\"robots.txt unavailable: HTTP 304\"\n"
+        "crawler: INFO robots: robots.txt unavailable site={site} cause=\"robots.txt unavailable: HTTP 304\"\n"
     );
     assert_eq!(ended.messages(), event);
 }
