@@ -58,7 +58,9 @@ fn start(crawl: Pipeline) -> Running {
 fn open(browser: &mut Browser, port: u16) {
     browser.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
     browser.navigate(&format!("http://127.0.0.1:{port}/"));
-    browser.until("document.querySelector('#facts').textContent !== ''");
+    browser.until(
+        "document.querySelector('#facts').textContent !== ''",
+    );
 }
 
 /// Checks that the page asked nobody else, that nothing failed, and that no script of another page ran.
@@ -258,7 +260,10 @@ fn actions_change_the_crawl_by_mouse_and_by_keyboard() {
     assert_pauses(&web);
 
     // Only with the keyboard, from the beginning of the page.
-    browser.evaluate("document.activeElement.blur()");
+    open(&mut browser, port);
+    browser.until("!document.querySelector('#pause').hidden");
+    browser.press("Tab");
+    assert_eq!(browser.evaluate("document.activeElement.className"), "skip");
     let focused = "document.activeElement.id";
     for _ in 0..20 {
         if browser.evaluate(focused) == "pause" {
