@@ -58,9 +58,7 @@ fn start(crawl: Pipeline) -> Running {
 fn open(browser: &mut Browser, port: u16) {
     browser.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
     browser.navigate(&format!("http://127.0.0.1:{port}/"));
-    browser.until(
-        "document.querySelector('#facts').textContent !== ''",
-    );
+    browser.until("document.querySelector('#facts').textContent !== ''");
 }
 
 /// Checks that the page asked nobody else, that nothing failed, and that no script of another page ran.
@@ -185,6 +183,8 @@ fn every_text_of_a_status_stays_text_and_missing_or_enormous_values_are_shown() 
                 .evaluate("[...document.links].filter(link => !/^https?:$/.test(link.protocol)).length");
             assert_eq!(links, 0);
         }
+        // This page does not connect again any more.
+        browser.navigate("about:blank");
     }
 }
 
