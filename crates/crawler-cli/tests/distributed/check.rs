@@ -43,14 +43,16 @@ fn what_only_a_removed_output_needs_is_not_requested_any_more() {
         let web = Web::builder().host("h0.test", site).start();
         let fixture = Fixture { web, delay: Duration::from_millis(100), ..Fixture::new(1, 1) };
         let images = || fixture.web.log().filter(|hit| hit.path.ends_with(".png")).len();
-        let controller = Process::start(fixture.crawl(1, &["--scope", "host", "--module", output]));
+        // As a mirror has by default.
+        let options = ["--scope", "host", "--max-page-bytes", "10MB"];
+        let controller = Process::start(fixture.crawl(1, &[&options[..], &["--module", output]].concat()));
         fixture.wait_for_status("some images", |_| images() > 3);
         fixture.run(&["stop"]);
         controller.wait_for_success();
         fixture.wait_for_status("the end", is_over);
         let before = images();
         assert!(before < 40, "{output}: {before} images");
-        let output = run(fixture.crawl(1, &["--scope", "host"]));
+        let output = run(fixture.crawl(1, &options));
         assert!(output.status.success(), "{output:?}");
         assert_eq!(images(), before);
         let status = fixture.status();
