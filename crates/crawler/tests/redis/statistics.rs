@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crawler::internal::backend::WorkerId;
 use crawler::internal::backend::redis::RedisCrawl;
 use crawler::internal::crawl_view::CrawlPhase;
-use crawler::internal::distributed::remote::{CrawlStatus, RemoteCrawl};
+use crawler::internal::distributed::remote::{CrawlStatus, NewMetadata, RemoteCrawl};
 use crawler::internal::distributed::{RoleExit, RunRole as _, SharedCrawl};
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::ResumeStatus;
@@ -41,7 +41,7 @@ fn status(shared: &SharedCrawl) -> CrawlStatus {
 fn run(web: &Web, shared: &SharedCrawl, max_pages: u64) {
     block_on(async {
         let remote = RemoteCrawl::open(crawler(web, max_pages), shared).await.unwrap();
-        remote.submit(b"", crawler(web, max_pages), shared).await.unwrap();
+        remote.submit(NewMetadata::None, crawler(web, max_pages), shared).await.unwrap();
     });
     thread::scope(|scope| {
         let frontier = scope.spawn(|| crawler(web, max_pages).run_frontier(shared).unwrap());
@@ -113,7 +113,7 @@ fn running_crawl_shows_the_statistics_of_its_workers() {
     let slow = || crawler(&web, 10_000).configure(|config| config.delay = Duration::from_millis(300));
     block_on(async {
         let remote = RemoteCrawl::open(slow(), &shared).await.unwrap();
-        remote.submit(b"", slow(), &shared).await.unwrap();
+        remote.submit(NewMetadata::None, slow(), &shared).await.unwrap();
     });
     thread::scope(|scope| {
         let (frontier_stop, worker_stop) = (stop.clone(), stop.clone());
