@@ -22,18 +22,20 @@ struct Head<'p> {
     canonical: Option<&'p [u8]>,
     /// `href` of the first `base` that has one.
     base: Option<&'p [u8]>,
+    /// Whether only the language is wanted.
+    wants_language_only: bool,
     is_over: bool,
 }
 
 /// The language of an HTML page: `lang` of its `html` element. `Some("")` means that the page declares its language as unknown.
 pub fn language(content_type: Option<&str>, body: &[u8]) -> Option<String> {
-    with_head(content_type, body, |head, decode| Some(decode(head.language?).trim().to_owned()))
+    with_head(content_type, body, true, |head, decode| Some(decode(head.language?).trim().to_owned()))
         .filter(|language| language.len() <= MAX_LANGUAGE_BYTES)
 }
 
 /// The canonical URL of an HTML page: the target of its `link` with `rel=canonical`, resolved and normalized.
 pub fn canonical(page: &Url, content_type: Option<&str>, body: &[u8]) -> Option<Url> {
-    with_head(content_type, body, |head, decode| {
+    with_head(content_type, body, false, |head, decode| {
         let target = decode(head.canonical.filter(|href| href.len() <= MAX_TARGET_BYTES)?);
         let base = head.base.filter(|href| href.len() <= MAX_TARGET_BYTES);
         let base = base.and_then(|href| url_resolver::parse_base(page, &decode(href)));
@@ -45,9 +47,14 @@ pub fn canonical(page: &Url, content_type: Option<&str>, body: &[u8]) -> Option<
 type Decode<'d> = dyn for<'r> Fn(&'r [u8]) -> Cow<'r, str> + 'd;
 
 /// Reads the head of a page.
-fn with_head<T>(content_type: Option<&str>, body: &[u8], read: impl FnOnce(&Head, &Decode) -> T) -> T {
+fn with_head<T>(
+    content_type: Option<&str>,
+    body: &[u8],
+    wants_language_only: bool,
+    read: impl FnOnce(&Head, &Decode) -> T,
+) -> T {
     let charset = Charset::new(content_type, body);
-    let mut head = Head::default();
+    let mut head = Head { wants_language_only, ..Head::default() };
     match charset.transcoded() {
         Some(text) => {
             scanner::scan(text.as_bytes(), &mut head);
@@ -86,6 +93,7 @@ impl<'p> Head<'p> {
             Name::HTML => {
                 let declared = || attributes.value(Name::LANG).or_else(|| attributes.value(Name::XML_LANG));
                 self.language = self.language.or_else(declared);
+                self.is_over |= self.wants_language_only && self.language.is_some();
             }
             Name::LINK => {
                 let is_canonical = attributes.value(Name::REL).is_some_and(|rel| {

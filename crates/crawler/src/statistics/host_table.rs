@@ -151,14 +151,21 @@ impl HostTable {
         hosts
     }
 
-    /// The statistics of a host, to be changed. A host that is new has these.
-    pub(crate) fn entry(&mut self, host: &str, new: impl FnOnce() -> HostStatistics) -> &mut HostStatistics {
+    /// Changes the statistics of a host. A host that is new starts with these.
+    pub(crate) fn change(
+        &mut self,
+        host: &str,
+        new: impl FnOnce() -> HostStatistics,
+        change: impl FnOnce(&mut HostStatistics),
+    ) {
         let host = super::shortened(host, MAX_HOST_BYTES);
-        if !self.hosts.contains_key(host) {
-            self.hosts.insert(host.into(), new());
-            self.limit(MAX_HOSTS + SURPLUS, Some(host));
+        if let Some(known) = self.hosts.get_mut(host) {
+            return change(known);
         }
-        self.hosts.get_mut(host).expect("the host is kept")
+        let mut new = new();
+        change(&mut new);
+        self.hosts.insert(host.into(), new);
+        self.limit(MAX_HOSTS + SURPLUS);
     }
 
     pub(super) fn merge(&mut self, other: &HostTable) {
@@ -169,11 +176,11 @@ impl HostTable {
                 None => drop(self.hosts.insert(Arc::clone(host), statistics.clone())),
             }
         }
-        self.limit(MAX_HOSTS, None);
+        self.limit(MAX_HOSTS);
     }
 
     /// Removes the least requested hosts, and of those the ones that have waited longest, if there are more than `max`.
-    fn limit(&mut self, max: usize, kept: Option<&str>) {
+    fn limit(&mut self, max: usize) {
         if self.hosts.len() <= max {
             return;
         }
@@ -181,7 +188,6 @@ impl HostTable {
         let mut order: Vec<_> = self
             .hosts
             .iter()
-            .filter(|(host, _)| Some(&***host) != kept)
             .map(|(host, statistics)| (statistics.requests, statistics.last_request_at, Arc::clone(host)))
             .collect();
         order.select_nth_unstable(surplus - 1);

@@ -152,14 +152,16 @@ impl Recorder {
 
     /// Records the media type of a successful response that is no robots.txt.
     pub fn record_content_type(&self, content_type: Option<&str>) {
-        let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
+        // A longer type has no name of its own.
+        let value = shortened(content_type.unwrap_or_default(), 2 * MAX_NAME_BYTES);
+        let end = value.bytes().position(|byte| byte == b';').unwrap_or(value.len());
+        let essence = value[..end].trim_ascii();
         let mut statistics = self.statistics();
         with_lower_case(essence, |essence| count_name(&mut statistics.content_types, essence, 1));
     }
 
     /// Records a request that has ended.
     pub fn record_request(&self, request: &EndedRequest) {
-        let now = SystemTime::now();
         let mut guard = self.statistics();
         let statistics = &mut *guard;
         if let Some(status) = request.status {
@@ -175,29 +177,12 @@ impl Recorder {
         if let Some(kind) = kind {
             statistics.failures.record(kind);
         }
-        let host = statistics.hosts.entry(request.host, || self.new_host());
-        host.requests += u64::from(request.is_sent);
-        host.bytes += request.bytes;
-        host.delay_ms = milliseconds(request.delay);
-        host.last_request_at = Some(now);
-        if request.is_sent {
-            let latency = milliseconds(request.latency);
-            host.latency_total_ms += u64::from(latency);
-            host.latency_max_ms = host.latency_max_ms.max(latency);
-        }
-        let (after_end, after_start) = request.gaps;
-        keep_smaller(&mut host.smallest_gap_ms, after_end);
-        keep_smaller(&mut host.smallest_start_gap_ms, after_start);
-        let is_overloaded = matches!(request.status, Some(429 | 500..));
-        if kind.is_none() && !is_overloaded {
-            if request.status.is_some() {
-                host.consecutive_failures = 0;
-            }
-            return;
-        }
-        host.failures += 1;
-        host.consecutive_failures = host.consecutive_failures.saturating_add(1);
-        set_failure(host, request);
+        let is_failed = kind.is_some() || matches!(request.status, Some(429 | 500..));
+        statistics.hosts.change(
+            request.host,
+            || self.new_host(),
+            |host| add_request(host, request, is_failed),
+        );
     }
 
     /// Records that a URL is requested again.
@@ -215,8 +200,10 @@ impl Recorder {
             RobotsState::Unavailable => statistics.robots_txt.unavailable += 1,
             RobotsState::Unknown | RobotsState::Ignored => {}
         }
-        let host = statistics.hosts.entry(host, || self.new_host());
-        (host.robots, host.crawl_delay_ms) = (state, crawl_delay.map(milliseconds));
+        let change = |host: &mut HostStatistics| {
+            (host.robots, host.crawl_delay_ms) = (state, crawl_delay.map(milliseconds));
+        };
+        statistics.hosts.change(host, || self.new_host(), change);
     }
 
     /// Records a URL that was completed.
@@ -232,7 +219,7 @@ impl Recorder {
             add_at(&mut statistics.depths, url.depth as usize, 1);
             statistics.page_bytes.record_bytes(page.bytes);
             statistics.truncated += u64::from(page.is_truncated);
-            statistics.hosts.entry(url.host, || self.new_host()).pages += 1;
+            statistics.hosts.change(url.host, || self.new_host(), |host| host.pages += 1);
             let language = page.language.as_deref().and_then(primary_subtag);
             if let Some(language) = language {
                 with_lower_case(language, |language| count_name(&mut statistics.languages, language, 1));
@@ -362,6 +349,28 @@ pub fn sample_of(snapshot: &Snapshot, elapsed: Duration) -> Sample {
     }
 }
 
+fn add_request(host: &mut HostStatistics, request: &EndedRequest, is_failed: bool) {
+    host.requests += u64::from(request.is_sent);
+    host.bytes += request.bytes;
+    host.delay_ms = milliseconds(request.delay);
+    host.last_request_at = Some(SystemTime::now());
+    if request.is_sent {
+        let latency = milliseconds(request.latency);
+        host.latency_total_ms += u64::from(latency);
+        host.latency_max_ms = host.latency_max_ms.max(latency);
+    }
+    let (after_end, after_start) = request.gaps;
+    keep_smaller(&mut host.smallest_gap_ms, after_end);
+    keep_smaller(&mut host.smallest_start_gap_ms, after_start);
+    if is_failed {
+        host.failures += 1;
+        host.consecutive_failures = host.consecutive_failures.saturating_add(1);
+        set_failure(host, request);
+    } else if request.status.is_some() {
+        host.consecutive_failures = 0;
+    }
+}
+
 fn set_failure(host: &mut HostStatistics, request: &EndedRequest) {
     let text = match (request.failure, request.status) {
         (Some(failure), _) => failure.to_string(),
@@ -397,9 +406,14 @@ fn primary_subtag(tag: &str) -> Option<&str> {
 
 /// Calls a function with a name in lower case, or with [`OTHER`] if it is empty or too long, without allocating.
 fn with_lower_case(name: &str, call: impl FnOnce(&str)) {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.is_ascii() {
+        return call(OTHER);
+    }
+    if !name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return call(name);
+    }
     let mut buffer = [0; MAX_NAME_BYTES];
-    let is_usable = !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.is_ascii();
-    let Some(lower) = buffer.get_mut(..name.len()).filter(|_| is_usable) else { return call(OTHER) };
+    let lower = &mut buffer[..name.len()];
     lower.copy_from_slice(name.as_bytes());
     lower.make_ascii_lowercase();
     call(std::str::from_utf8(lower).unwrap_or(OTHER));

@@ -138,19 +138,19 @@ proptest! {
 
 /// Records what a server with endless names sends, and returns how many bytes it takes.
 fn hostile(names: std::ops::Range<usize>) -> Statistics {
-    let recorder = Recorder::default();
+    let (recorder, long) = (Recorder::default(), "é".repeat(1_000));
     for number in names {
         let host = format!("{}{number}.{}.test", "h".repeat(60), "n".repeat(300));
-        let failure = Outcome::ConnectionFailed { cause: "é".repeat(3_000) };
+        let failure = Outcome::ConnectionFailed { cause: long.clone() };
         recorder.record_request(&request(&host, Some((number % 1_000) as u16), Some(&failure)));
         recorder.record_content_type(Some(&format!("application/x-{number}{}", "y".repeat(80))));
-        recorder.record_content_type(Some(&"z".repeat(100_000)));
+        recorder.record_content_type(Some(&long));
         let language: String =
             number.to_string().bytes().map(|digit| char::from(b'a' + digit - b'0')).collect();
-        let (title, language, bytes) = ("t".repeat(100_000), Some(language), number as u64);
+        let (title, language, bytes) = (long.clone(), Some(language), number as u64);
         let page = PageFacts { title, language, bytes, is_truncated: false };
         recorder.record_completion(&CompletedUrl {
-            url: &format!("http://{host}/{}", "u".repeat(2_000)),
+            url: &format!("http://{host}/{long}"),
             host: &host,
             outcome: &Outcome::Page,
             depth: number as u32,
