@@ -19,7 +19,7 @@ pub(super) struct DomainEntry {
     /// The worker that owns it when its last lease has ended. None of its URLs is leased until then.
     pub(super) moving_to: Option<WorkerId>,
     pub(super) last_used: Instant,
-    /// When the owner was last allowed to send requests that belong to no URL of the domain.
+    /// When a worker last wanted to send requests that belong to no URL of the domain. The owner is allowed to.
     pub(super) claimed: Option<Instant>,
     pub(super) waiting: usize,
     pub(super) leased: usize,

@@ -69,25 +69,26 @@ impl<Q: Default> WaitingUrls<Q> {
     }
 
     /// Makes a worker the owner of a domain, for requests that belong to no URL of the domain. Returns when they are
-    /// allowed, or the worker that owns the domain.
+    /// allowed, or the worker that owns the domain. In both cases the domain stays with its owner: other domains are about to be
+    /// transferred there.
     pub(in super::super) fn claim(&mut self, worker: WorkerId, domain: &Domain) -> Result<Instant, WorkerId> {
         if !self.domains.contains_key(domain) {
             self.add_domain(domain.clone());
         }
         let now = Instant::now();
         let Some(entry) = self.domains.get_mut(domain) else { return Ok(now) };
-        match entry.owner {
-            Some(owner) if owner != worker && entry.is_owned(self.domain_ttl) => return Err(owner),
-            _ => {}
+        let other = entry.owner.filter(|owner| *owner != worker && entry.is_owned(self.domain_ttl));
+        entry.claimed = Some(now);
+        if other.is_none() {
+            entry.last_used = now;
         }
-        (entry.last_used, entry.claimed) = (now, Some(now));
         let (next, owner, is_moving) = (entry.next, entry.owner, entry.moving_to.take().is_some());
-        match owner == Some(worker) {
+        match owner == Some(worker) || other.is_some() {
             false => self.change_owner(domain, worker),
             true if is_moving => self.list_domain(domain, now),
             true => {}
         }
-        Ok(next)
+        other.map_or(Ok(next), Err)
     }
 
     /// Counts a URL as leased that an earlier process leased to a worker.

@@ -9,7 +9,7 @@ use tokio::time::{Instant, advance};
 use super::super::super::memory_storage::MemoryStorage;
 use super::super::super::{BackendConfig, HostLimits};
 use super::super::LocalState;
-use super::{Completion, HostDelay, Lease, WorkerId, add_urls, config, page, state_with};
+use super::{Completion, HostClaim, HostDelay, Lease, WorkerId, add_urls, config, page, state_with};
 use crate::domain::Domain;
 use crate::origin::throttle_key;
 
@@ -182,6 +182,23 @@ async fn domains_spread_over_workers_that_join_later() {
     crawl.run(60 * DELAY).await;
     assert_eq!(crawl.state.counters.completed, 12 * 2 * 25);
     crawl.check_delays();
+}
+
+#[tokio::test(start_paused = true)]
+async fn domain_that_another_worker_wants_to_claim_stays_with_its_owner() {
+    for is_claimed in [false, true] {
+        let mut crawl = Simulation::new(2, 40);
+        crawl.add(0);
+        let domains = crawl.run(3 * DELAY).await;
+        crawl.add(1);
+        for domain in domains[0].iter().filter(|_| is_claimed) {
+            let claim = crawl.state.claim_host(WorkerId(1), domain.as_str());
+            assert_eq!(claim, HostClaim::OwnedBy(WorkerId(0)));
+        }
+        crawl.run(5 * DELAY).await;
+        let domains = crawl.run(5 * DELAY).await;
+        assert_eq!(domains.get(1).is_none_or(BTreeSet::is_empty), is_claimed, "{domains:?}");
+    }
 }
 
 proptest! {
