@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Snapshot;
-use crate::live_settings::CrawlControl;
+use crate::live_settings::{CrawlControl, LiveSettings};
 use crate::statistics::{Recorders, Statistics};
 
 /// A crawl at one point in time.
@@ -123,6 +123,11 @@ impl CrawlMonitor {
     /// The limits as they are now.
     pub(crate) fn limits(&self) -> Limits {
         self.control.settings().limits(&self.limits)
+    }
+
+    /// What was changed while the crawl runs.
+    pub(crate) fn live_settings(&self) -> LiveSettings {
+        self.control.settings()
     }
 
     /// Whether the crawl runs.

@@ -28,8 +28,11 @@ pub struct Message {
 
 /// The messages for one viewer.
 pub struct EventStream {
-    next: Pin<Box<dyn Future<Output = Option<(Bytes, Viewer)>> + Send>>,
+    next: Next,
 }
+
+/// What comes next, and the viewer after it.
+type Next = Pin<Box<dyn Future<Output = Option<(Bytes, Viewer)>> + Send>>;
 
 /// What a viewer has received.
 struct Viewer {

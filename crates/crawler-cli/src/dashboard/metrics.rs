@@ -13,8 +13,7 @@ use crawler::internal::statistics::Statistics;
 
 use self::format::{Family, counter, gauge, histogram, render};
 use super::status::phase_name;
-use super::view::View;
-use crate::values::{MAX_COUNT, MAX_LARGE_SIZE};
+use super::view::{View, byte_budget, page_budget};
 
 /// The phases of a crawl.
 const PHASES: [&str; 4] = ["running", "paused", "stopping", "ended"];
@@ -54,7 +53,7 @@ fn families(view: &View, hosts: usize) -> Vec<Family> {
 }
 
 fn crawl(view: &View) -> Vec<Family> {
-    let Limits { max_pages, max_bytes, max_time, delay, .. } = view.crawl.limits.clone();
+    let Limits { max_time, delay, .. } = view.crawl.limits;
     let phase = phase_name(&view.crawl.phase);
     let started =
         view.crawl.statistics.started_at.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
@@ -72,9 +71,9 @@ fn crawl(view: &View) -> Vec<Family> {
         counter("crawler_active_seconds_total", "Active crawl time, with that of earlier processes.")
             .value(view.crawl.elapsed.as_secs_f64()),
         gauge("crawler_limit_pages", "The page budget; absent if unlimited.")
-            .maybe(Some(max_pages).filter(|pages| *pages < MAX_COUNT).map(|pages| pages as f64)),
+            .maybe(page_budget(&view.crawl.limits).map(|pages| pages as f64)),
         gauge("crawler_limit_bytes", "The byte budget; absent if unlimited.")
-            .maybe(Some(max_bytes).filter(|bytes| *bytes < MAX_LARGE_SIZE).map(|bytes| bytes as f64)),
+            .maybe(byte_budget(&view.crawl.limits).map(|bytes| bytes as f64)),
         gauge("crawler_limit_seconds", "The time budget; absent if unlimited.")
             .maybe(max_time.map(|time| time.as_secs_f64())),
         gauge("crawler_delay_seconds", "The delay between requests to a host.").value(delay.as_secs_f64()),

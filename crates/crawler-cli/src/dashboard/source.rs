@@ -7,7 +7,7 @@ mod state;
 use std::future::Future;
 use std::time::Duration;
 
-use crawler::internal::live_settings::ControlAction;
+use crawler::internal::live_settings::{ControlAction, LiveSettings};
 use tokio::runtime::Handle;
 use url::Url;
 
@@ -124,6 +124,11 @@ impl Source {
             }
         }
     }
+}
+
+/// The hosts and patterns that were blocked while the crawl runs.
+fn blocked(settings: LiveSettings) -> Vec<String> {
+    settings.blocked_hosts.into_iter().chain(settings.blocked_patterns).collect()
 }
 
 /// Runs a query on a thread of its own: reading a state blocks.

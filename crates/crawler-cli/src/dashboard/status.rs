@@ -12,9 +12,8 @@ use crawler::internal::prioritizer::PriorityQueues;
 use crawler::internal::statistics::{HostStatistics, RobotsState, Sample, Statistics};
 use serde::Serialize;
 
-use super::view::{Rates, View, remaining};
+use super::view::{Rates, View, byte_budget, page_budget, remaining};
 use super::warnings;
-use crate::values::{MAX_COUNT, MAX_LARGE_SIZE};
 
 /// The version of the object. It is raised when a field changes its meaning.
 const VERSION: u32 = 1;
@@ -272,8 +271,8 @@ pub fn group_name(group: OutcomeGroup) -> &'static str {
 
 fn limits(limits: &Limits) -> LimitsJson {
     LimitsJson {
-        max_pages: Some(limits.max_pages).filter(|pages| *pages < MAX_COUNT),
-        max_bytes: Some(limits.max_bytes).filter(|bytes| *bytes < MAX_LARGE_SIZE),
+        max_pages: page_budget(limits),
+        max_bytes: byte_budget(limits),
         max_time: limits.max_time.map(seconds),
         max_depth: limits.max_depth,
         delay: seconds(limits.delay),

@@ -10,6 +10,7 @@ use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
 
 use crate::summary::Counts;
+use crate::values::{MAX_COUNT, MAX_LARGE_SIZE};
 
 /// The time over which rates are measured: long enough to be steady, short enough to be current.
 const RATE_WINDOW: Duration = Duration::from_secs(10);
@@ -160,22 +161,77 @@ fn stored_progress(view: &View, now: Instant) -> Option<(Instant, Progress)> {
     Some((now.checked_sub(age)?, Progress(counts.map(|count| count as f64))))
 }
 
+/// The page budget, if there is one. The largest number stands for none.
+pub fn page_budget(limits: &Limits) -> Option<u64> {
+    Some(limits.max_pages).filter(|pages| *pages < MAX_COUNT)
+}
+
+/// The byte budget, if there is one.
+pub fn byte_budget(limits: &Limits) -> Option<u64> {
+    Some(limits.max_bytes).filter(|bytes| *bytes < MAX_LARGE_SIZE)
+}
+
 /// How long the crawl will take, if it goes on like this: until its first budget is used up.
 pub fn remaining(view: &View, rates: &Rates) -> Option<Duration> {
     let CrawlView { limits, elapsed, phase, .. } = &view.crawl;
     if *phase != CrawlPhase::Running {
         return None;
     }
-    let until = |limit: u64, so_far: u64, rate: f64| {
-        // A limit that nobody reaches is no budget.
-        let is_budget = limit < crate::values::MAX_COUNT;
-        (is_budget && rate > 0.0).then(|| limit.saturating_sub(so_far) as f64 / rate)
+    let until = |limit: Option<u64>, so_far: u64, rate: f64| {
+        limit.filter(|_| rate > 0.0).map(|limit| limit.saturating_sub(so_far) as f64 / rate)
     };
     let budgets = [
-        until(limits.max_pages, view.snapshot().pages, rates.pages),
-        until(limits.max_bytes, view.snapshot().bytes, rates.bytes),
+        until(page_budget(limits), view.snapshot().pages, rates.pages),
+        until(byte_budget(limits), view.snapshot().bytes, rates.bytes),
         limits.max_time.map(|time| time.saturating_sub(*elapsed).as_secs_f64()),
     ];
     let seconds = budgets.into_iter().flatten().reduce(f64::min)?;
     Duration::try_from_secs_f64(seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use crawler::internal::statistics::{Sample, Statistics};
+
+    use super::*;
+
+    /// A crawl after this time, with ten pages a second.
+    fn view(seconds: u32, pages: u64) -> View {
+        let (mut view, mut statistics) = (View::starting("test", Mode::Pipeline), Statistics::default());
+        for at_seconds in 0..seconds {
+            let mut sample = Sample::default();
+            (sample.at_seconds, sample.pages) = (at_seconds, u64::from(at_seconds) * 10);
+            statistics.series.push(sample);
+        }
+        view.crawl.statistics = Arc::new(statistics);
+        view.crawl.elapsed = Duration::from_secs(seconds.into());
+        view.crawl.snapshot.pages = pages;
+        view
+    }
+
+    #[test]
+    fn rates_are_those_of_the_last_seconds_and_known_at_first_sight() {
+        let (mut meter, start) = (RateMeter::default(), Instant::now() + Duration::from_secs(1_000));
+        assert_eq!(meter.measure(&view(60, 600), start).pages, 10.0, "from the stored history");
+        for second in 1..=30 {
+            let rates = meter.measure(&view(60 + second, 600), start + Duration::from_secs(second.into()));
+            assert_eq!(rates.pages > 0.0, second < 10, "after {second} s");
+        }
+        let mut ended = view(100, 500);
+        ended.crawl.phase = CrawlPhase::Ended("finished".into());
+        assert_eq!(meter.measure(&ended, start).pages, 5.0, "of the whole crawl");
+    }
+
+    #[test]
+    fn first_budget_to_be_used_up_decides_how_long_it_takes() {
+        let mut view = view(60, 600);
+        let rates = Rates { pages: 10.0, bytes: 100.0, ..Rates::default() };
+        assert_eq!(remaining(&view, &rates), None, "unlimited");
+        view.crawl.limits.max_pages = 1_600;
+        assert_eq!(remaining(&view, &rates), Some(Duration::from_secs(100)));
+        view.crawl.limits.max_time = Some(Duration::from_secs(90));
+        assert_eq!(remaining(&view, &rates), Some(Duration::from_secs(30)));
+        view.crawl.phase = CrawlPhase::Paused;
+        assert_eq!(remaining(&view, &rates), None);
+    }
 }

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use crawler::internal::crawl_view::CrawlPhase;
 
-use super::view::View;
+use super::view::{View, byte_budget, page_budget};
 use crate::format::{counted, elapsed, number};
 use crate::summary::page_rank_line;
-use crate::values::MAX_COUNT;
 
 /// A budget is nearly spent from this part on.
 const NEARLY_SPENT: f64 = 0.95;
@@ -65,10 +64,11 @@ pub fn of(view: &View) -> Vec<String> {
 
 fn spent_budgets(view: &View) -> Option<String> {
     let (limits, snapshot) = (&view.crawl.limits, view.snapshot());
-    let spent = |used: u64, limit: u64| limit < MAX_COUNT && used as f64 >= NEARLY_SPENT * limit as f64;
+    let spent =
+        |used: u64, limit: Option<u64>| limit.is_some_and(|limit| used as f64 >= NEARLY_SPENT * limit as f64);
     let names = [
-        (spent(snapshot.pages, limits.max_pages), "pages"),
-        (spent(snapshot.bytes.max(snapshot.received), limits.max_bytes), "bytes"),
+        (spent(snapshot.pages, page_budget(limits)), "pages"),
+        (spent(snapshot.bytes.max(snapshot.received), byte_budget(limits)), "bytes"),
         (
             limits
                 .max_time

@@ -476,6 +476,11 @@ fn state_is_shown_while_its_crawl_runs_and_after_the_end() {
         "{shown:?}"
     );
     assert!(server.get("/api/why?url=http://a.test/").body.contains("never admitted"));
+    assert_eq!(server.act(&json!({"action": "block-host", "value": "blocked.test"})).status, 200);
+    until("the blocked host", || server.status()["blocked"] == json!(["blocked.test"]));
+    assert_eq!(server.act(&json!({"action": "pause"})).status, 200);
+    until("the pause", || server.status()["phase"] == "paused");
+    assert_eq!(server.act(&json!({"action": "resume"})).status, 200);
     crawl.signal(Signal::INT);
     let pages = crawl.wait().expect(130).outcomes()["page"];
     let mut events = server.events();

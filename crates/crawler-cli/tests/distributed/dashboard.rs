@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use testredis::{Mode, Proxy};
 
 use super::fixture::Fixture;
@@ -49,6 +50,8 @@ fn dashboard_shows_all_workers_of_a_crawl_and_its_end() {
     poll("an answer about the seed", INTERVAL, || {
         server.get(&format!("/api/why?url={seed}")).body.contains("outcome: page")
     });
+    assert_eq!(server.act(&json!({"action": "block-host", "value": "blocked.test"})).status, 200);
+    poll("the blocked host", INTERVAL, || server.status()["blocked"] == json!(["blocked.test"]));
     crawl.wait_for_success();
     poll("the end", INTERVAL, || {
         let status = server.status();

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
 use crawler::internal::fetch::proxy_health::ProxyHealth;
-use crawler::internal::live_settings::{CrawlControl, MaxTime};
+use crawler::internal::live_settings::CrawlControl;
 use url::Url;
 
 use super::super::view::{Mode, View};
-use super::Health;
+use super::{Health, blocked};
 use crate::args::CrawlOptions;
 use crate::commands::inspect;
 
@@ -79,21 +79,8 @@ impl ProcessSource {
             view.crawl = crawl.clone();
         }
         if let Some(control) = &self.0.control {
-            let settings = control.settings();
             view.can_act = !matches!(view.crawl.phase, CrawlPhase::Ended(_));
-            if settings.is_paused && view.crawl.phase == CrawlPhase::Running {
-                view.crawl.phase = CrawlPhase::Paused;
-            }
-            let limits = &mut view.crawl.limits;
-            limits.delay = settings.delay.unwrap_or(limits.delay);
-            limits.max_pages = settings.max_pages.unwrap_or(limits.max_pages);
-            limits.max_bytes = settings.max_bytes.unwrap_or(limits.max_bytes);
-            limits.max_time = match settings.max_time {
-                None => limits.max_time,
-                Some(MaxTime::Unlimited) => None,
-                Some(MaxTime::Limited(time)) => Some(time),
-            };
-            view.blocked = settings.blocked_hosts.into_iter().chain(settings.blocked_patterns).collect();
+            view.blocked = blocked(control.settings());
         }
         view.warnings.extend(self.0.proxy_health.outage().map(|outage| outage.to_string()));
         view

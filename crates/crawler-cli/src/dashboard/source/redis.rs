@@ -12,6 +12,7 @@ use crawler::internal::stop::StopHandle;
 use tokio::sync::Mutex;
 
 use super::super::view::{Mode, View};
+use super::blocked;
 use crate::commands::with_hint;
 
 /// How long to wait for a connection, and for a reply: less than viewers wait for a message.
@@ -83,6 +84,7 @@ impl RedisSource {
             .map(|(alive, member)| (member, alive))
             .collect();
         view.redis = Some(status.redis);
+        view.blocked = blocked(status.live);
         if view.can_act {
             let has = |wanted: fn(Role) -> bool| {
                 view.members.iter().any(|(member, alive)| *alive && wanted(member.role))

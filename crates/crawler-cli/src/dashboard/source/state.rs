@@ -9,7 +9,7 @@ use crawler::internal::backend::durable::{StateReader, StateStatus};
 use crawler::internal::live_settings::ControlAction;
 
 use super::super::view::{Mode, View};
-use super::in_thread;
+use super::{blocked, in_thread};
 use crate::commands::with_hint;
 
 /// The crawl in a state directory.
@@ -57,6 +57,7 @@ fn read(directory: &Path, at_rest: &Mutex<Option<(SystemTime, View)>>) -> Result
     let view = View {
         crawl: status.view(),
         can_act: status.process.is_some(),
+        blocked: blocked(status.live),
         ..View::starting(&directory.display().to_string(), Mode::Pipeline)
     };
     *at_rest = match status.process {

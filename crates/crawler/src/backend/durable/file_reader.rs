@@ -18,6 +18,7 @@ use super::stored_view::{self, StoredView};
 use crate::backend::local::decompress;
 use crate::backend::local::storage::Storage;
 use crate::crawl_view::CrawlPhase;
+use crate::live_settings::LiveSettings;
 use crate::outcome::Outcome;
 use crate::similarity::PageBody;
 use crate::task_kind::shown_url;
@@ -61,7 +62,15 @@ impl FileReader {
             _ => CrawlPhase::Ended("the crawl was interrupted".into()),
         };
         let statistics = Arc::new(statistics);
-        Ok(StateStatus { snapshot, elapsed, process: None, statistics, limits, phase })
+        Ok(StateStatus {
+            snapshot,
+            elapsed,
+            process: None,
+            statistics,
+            limits,
+            phase,
+            live: LiveSettings::default(),
+        })
     }
 
     /// The metadata of the crawl.

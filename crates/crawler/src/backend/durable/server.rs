@@ -155,8 +155,8 @@ impl Shared {
         if let Inquiry::Status = inquiry {
             let Snapshot { network_down, prioritizer_service, .. } = unpoisoned(&self.progress).clone();
             let snapshot = Snapshot { network_down, prioritizer_service, ..self.state.state().snapshot() };
-            let process = Some(std::process::id());
-            return Answer::Status(Box::new(StateStatus::new(self.monitor.view(snapshot), process)));
+            let (view, live) = (self.monitor.view(snapshot), self.monitor.live_settings());
+            return Answer::Status(Box::new(StateStatus::of_this_process(view, live)));
         }
         if let Inquiry::Control(action) = inquiry {
             return Answer::Control(self.control.apply(action));

@@ -20,7 +20,7 @@ use super::{Batch, Tables};
 use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::html::normal_form;
-use crate::live_settings::ControlAction;
+use crate::live_settings::{ControlAction, LiveSettings};
 use crate::origin::without_credentials;
 use crate::scope::Scope;
 use crate::seed_list::SeedIndex;
@@ -102,13 +102,16 @@ pub struct StateStatus {
     pub limits: Limits,
     /// Whether it runs.
     pub phase: CrawlPhase,
+    /// What the process that runs it has changed.
+    pub live: LiveSettings,
 }
 
 impl StateStatus {
     /// What an observer sees of a crawl that this process runs.
-    pub(super) fn new(view: CrawlView, process: Option<u32>) -> StateStatus {
+    pub(super) fn of_this_process(view: CrawlView, live: LiveSettings) -> StateStatus {
         let CrawlView { snapshot, statistics, elapsed, limits, phase } = view;
-        StateStatus { snapshot, elapsed, process, statistics, limits, phase }
+        let process = Some(std::process::id());
+        StateStatus { snapshot, elapsed, process, statistics, limits, phase, live }
     }
 
     /// The same as an observer of the crawl sees it.
