@@ -73,15 +73,16 @@ const compareHosts = (one, other) => {
   return (descending ? -order : order) || plain(one.host).localeCompare(plain(other.host));
 };
 
-// Why its URLs wait, or what failed last.
-const stateOf = (host) => {
-  if (host.why) {
-    return plain(host.why);
-  }
-  return host.consecutive_failures > 0 && host.last_failure ? `last failure: ${plain(host.last_failure)}` : "";
-};
+// A host that failed so often in a row keeps failing.
+const KEEPS_FAILING = 3;
 
-const isFailing = (host) => Number.isFinite(host.back_off) || host.consecutive_failures > 0;
+const isFailing = (host) => Number.isFinite(host.back_off) || host.consecutive_failures >= KEEPS_FAILING;
+
+// Why its URLs wait, and what failed last if it keeps failing.
+const stateOf = (host) => {
+  const failure = host.consecutive_failures >= KEEPS_FAILING && host.last_failure ? `last failure: ${plain(host.last_failure)}` : "";
+  return [plain(host.why), failure].filter(Boolean).join(" · ");
+};
 
 const showHosts = (status) => {
   if (!status) {

@@ -222,7 +222,7 @@ const showCluster = (status) => {
   const memory = Number.isFinite(used_memory) ? bytes(used_memory) : null;
   pairs(byId("redis"), [
     ["Redis", version ? plain(version) : redis ? "connected" : null],
-    ["Round trip", Number.isFinite(rtt_ms) ? `${rtt_ms.toFixed(1)} ms` : null],
+    ["Round trip", Number.isFinite(rtt_ms) ? (rtt_ms < 1 ? "under 1 ms" : milliseconds(rtt_ms)) : null],
     ["Memory", memory && max_memory > 0 ? `${memory} of ${bytes(max_memory)}` : memory, max_memory > 0 && used_memory > 0.9 * max_memory ? "bad" : ""],
     ["Commands", Number.isFinite(ops_per_second) ? `${perSecond(ops_per_second)}/s` : null],
     ["Clients", Number.isFinite(connected_clients) ? number(connected_clients) : null],
