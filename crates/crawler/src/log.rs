@@ -101,18 +101,20 @@ pub(crate) fn budget_used_up(budget: &impl Display) {
 }
 
 pub(crate) fn url_completed(url: &str, depth: u32, outcome: &Outcome) {
-    if LevelFilter::current() < LevelFilter::INFO {
-        return;
-    }
     let url = shown_url(url);
-    match outcome.group() {
-        OutcomeGroup::Failed => info!(target: URL, url, %outcome, depth, "URL failed"),
-        // A crawl that is stopped may leave millions of them.
-        OutcomeGroup::NotReached => trace!(target: URL, url, %outcome, depth, "URL not reached"),
-        _ if matches!(outcome, Outcome::SitemapFailed { .. }) => {
-            info!(target: URL, url, %outcome, depth, "URL failed");
-        }
-        _ => debug!(target: URL, url, %outcome, depth, "URL completed"),
+    match outcome {
+        // Finding out the group of others takes longer.
+        Outcome::Page => debug!(target: URL, url, %outcome, depth, "URL completed"),
+        _ if LevelFilter::current() < LevelFilter::INFO => {}
+        outcome => match outcome.group() {
+            OutcomeGroup::Failed => info!(target: URL, url, %outcome, depth, "URL failed"),
+            // A crawl that is stopped may leave millions of them.
+            OutcomeGroup::NotReached => trace!(target: URL, url, %outcome, depth, "URL not reached"),
+            _ if matches!(outcome, Outcome::SitemapFailed { .. }) => {
+                info!(target: URL, url, %outcome, depth, "URL failed");
+            }
+            _ => debug!(target: URL, url, %outcome, depth, "URL completed"),
+        },
     }
 }
 
