@@ -7,6 +7,7 @@ use crawler::internal::backend::redis::RedisCrawl;
 use crawler::internal::distributed::SharedCrawl;
 use crawler::internal::distributed::remote::RemoteCrawl;
 use crawler::internal::live_settings::ControlAction;
+use serde_json::Value;
 use testweb::{Request, Response, Site, Web};
 
 use super::fixture::{Fixture, is_over};
@@ -189,5 +190,7 @@ fn hosts_are_blocked_and_seeds_added_while_the_crawl_runs() {
     assert_eq!(log.for_host("c.test").len(), 7, "robots.txt and six pages");
     let status = fixture.status();
     assert!(is_over(&status) && status["pending"] == 0, "{status}");
-    assert!(status["outcomes"]["skipped"]["excluded"].as_u64() > Some(0), "{status}");
+    let count = |value: &Value| value.as_u64().unwrap();
+    assert!(count(&status["skipped"]["by_reason"]["excluded"]) > 0, "{status}");
+    assert_eq!(count(&status["pages"]) + count(&status["skipped"]["total"]), count(&status["admitted"]));
 }
