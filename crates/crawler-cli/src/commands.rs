@@ -17,6 +17,7 @@ pub mod remote;
 pub mod role;
 pub mod state_status;
 mod supervisor;
+mod watch;
 
 use std::process;
 

@@ -5,6 +5,7 @@ mod atomic_file;
 mod commands;
 mod dashboard;
 mod format;
+mod live;
 mod log;
 mod open_files;
 mod printable;
@@ -16,7 +17,7 @@ mod values;
 
 use std::process::ExitCode;
 
-use args::{Command, Invocation, StatusOptions};
+use args::{Command, Invocation};
 use printable::print_error;
 
 /// The crawl failed, or stored no page, or its result could not be printed.
@@ -67,10 +68,10 @@ fn main() -> ExitCode {
         Command::Collect(job) => runtime.block_on(commands::collect::run(&job)),
         Command::Role(kind, options) => runtime.block_on(commands::role::run(kind, *options)),
         Command::Submit(options) => runtime.block_on(commands::remote::submit(*options)),
-        Command::Status(StatusOptions { directory: Some(directory), json, quiet, .. }) => {
-            commands::state_status::run(&directory, json, quiet)
-        }
-        Command::Status(options) => runtime.block_on(commands::remote::status(options)),
+        Command::Status(options) => match options.directory.clone() {
+            Some(directory) => runtime.block_on(commands::state_status::run(directory, &options)),
+            None => runtime.block_on(commands::remote::status(options)),
+        },
         Command::Health(health) => commands::health::run(&health),
         Command::Stop(redis) => runtime.block_on(commands::remote::stop(redis)),
         Command::Purge(options) => runtime.block_on(commands::remote::purge(options)),

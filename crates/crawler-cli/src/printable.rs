@@ -2,8 +2,10 @@
 
 use std::io::{self, Write};
 
-use crate::log;
 use crawler::internal::log::COMMAND;
+
+use crate::live::screen;
+use crate::log;
 
 pub use crawler::internal::printable::printable;
 
@@ -16,8 +18,7 @@ pub fn print_error(message: &str) {
 /// Prints a message to standard error, unless the log is there, which has it.
 pub fn print_message(message: &str) {
     if !log::is_on_stderr() {
-        // If standard error is closed, the exit status remains.
-        let _ = writeln!(io::stderr(), "crawler: {}", printable(message));
+        screen::print(&format!("crawler: {message}"));
     }
 }
 

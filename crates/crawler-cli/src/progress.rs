@@ -1,41 +1,49 @@
-//! Shows the progress of a classic crawl: a live line on a terminal, plain lines otherwise.
+//! Shows the progress of a classic crawl: live lines on a terminal, plain lines otherwise.
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crawler::internal::backend::{WaitReason, WaitingHost};
+use crawler::internal::crawl_view::CrawlView;
 use crawler::internal::event::{Event, Observer};
+use crawler::internal::fetch::proxy_health::ProxyHealth;
 use crawler::internal::fetch::robots::waits::RobotsWaits;
 use crawler::internal::log::NOTICE;
 use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
-use crawler::internal::stats::{RequestCounter, Stats};
+use crawler::internal::stop::StopHandle;
 use crawler::internal::task::Depth;
 use crawler::{Outcome, OutcomeGroup};
-use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::MissedTickBehavior;
 use url::Url;
 
 use crate::args::Verbosity;
+use crate::live::disk_space::DiskSpace;
+use crate::live::remaining::{History, Sample};
+use crate::live::screen;
+use crate::live::status::LiveStatus;
 use crate::log;
 use crate::printable::printable;
-use crate::summary::Counts;
 
-/// How often the counts are printed where there is no live line.
+/// How often the counts are printed where there are no live lines.
 pub const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How often the live line is redrawn.
-const LIVE_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the counts are taken, to measure rates, where there are no live lines.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often the live lines are painted.
+const LIVE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Prints events and progress. The events of `-v` go to standard output, unless it is taken, everything else to standard error.
 pub struct Progress {
     verbosity: Verbosity,
-    started: Instant,
-    live_line: Option<ProgressBar>,
-    /// The requests sent so far. The other counts are as of the last outcome.
-    requests: RequestCounter,
-    robots_waits: RobotsWaits,
-    current: RefCell<Current>,
+    form: Form,
+    handles: CrawlHandles,
+    last_view: LastView,
+    memory: RefCell<Memory>,
     /// Its failure ends the crawl, and is printed then.
     seed: String,
     /// What the crawl will do, until it is printed.
@@ -44,43 +52,59 @@ pub struct Progress {
     out: RefCell<Box<dyn Write>>,
 }
 
-/// The latest counts and the URL of the request that was started last.
-struct Current {
-    stats: Stats,
-    url: String,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Nothing,
+    Plain,
+    Live,
+}
+
+/// What was shown before, and the file systems that are watched.
+#[derive(Default)]
+struct Memory {
+    history: History,
+    disk_space: DiskSpace,
+}
+
+/// When the crawl was observed last, and how it was.
+type LastView = Arc<Mutex<Option<(Instant, CrawlView)>>>;
+
+/// What a crawl and its display share.
+#[derive(Default, Clone)]
+pub struct CrawlHandles {
+    pub robots_waits: RobotsWaits,
+    pub proxy_health: ProxyHealth,
+    pub stop: StopHandle,
 }
 
 impl Progress {
     /// Starts to show a crawl.
-    pub fn new(
-        verbosity: Verbosity,
-        seed: &Url,
-        requests: RequestCounter,
-        robots_waits: RobotsWaits,
-    ) -> Progress {
-        let is_live = verbosity == Verbosity::Normal && io::stderr().is_terminal() && !log::is_on_stderr();
-        let live_line = is_live.then(live_line);
-        // A crawl starts with one URL, its seed.
-        let mut stats = Stats::default();
-        stats.admitted = 1;
-        let current = RefCell::new(Current { stats, url: String::new() });
-        let (started, out) = (Instant::now(), RefCell::new(Box::new(io::stdout()) as Box<dyn Write>));
+    pub fn new(verbosity: Verbosity, seed: &Url, handles: CrawlHandles) -> Progress {
+        let form = match verbosity {
+            Verbosity::Quiet | Verbosity::Verbose => Form::Nothing,
+            Verbosity::Normal if log::is_on_stderr() => Form::Nothing,
+            Verbosity::Normal if screen::is_available() => Form::Live,
+            Verbosity::Normal => Form::Plain,
+        };
+        let mut memory = Memory::default();
+        memory.history.add(Sample::default());
         Progress {
             verbosity,
-            started,
-            live_line,
-            requests,
-            robots_waits,
-            current,
+            form,
+            handles,
+            last_view: LastView::default(),
+            memory: RefCell::new(memory),
             seed: without_credentials(seed).into(),
             plan: RefCell::default(),
-            out,
+            out: RefCell::new(Box::new(io::stdout())),
         }
     }
 
     /// Prints events to standard error, too.
     pub fn without_stdout(self) -> Progress {
-        Progress { out: RefCell::new(Box::new(io::stderr())), ..self }
+        // The terminal has what is printed to standard output.
+        let form = if io::stdout().is_terminal() { Form::Nothing } else { self.form };
+        Progress { out: RefCell::new(Box::new(io::stderr())), form, ..self }
     }
 
     /// Prints what the crawl will do when it starts.
@@ -88,44 +112,62 @@ impl Progress {
         Progress { plan: RefCell::new(Some(plan)), ..self }
     }
 
-    /// Shows the progress at regular intervals, also while no event occurs. Returns only if progress is not to be shown.
-    pub async fn keep_showing(&self) {
-        let (first, interval) = match &self.live_line {
-            _ if self.verbosity == Verbosity::Verbose => {
-                match self.robots_waits.report(|message| self.print_logged(message)).await {}
-            }
-            _ if self.verbosity == Verbosity::Quiet || log::is_on_stderr() => return,
-            Some(_) => (Duration::ZERO, LIVE_INTERVAL),
-            None => (PLAIN_INTERVAL, PLAIN_INTERVAL),
-        };
-        let mut timer = tokio::time::interval_at(tokio::time::Instant::now() + first, interval);
-        timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            timer.tick().await;
-            self.show();
+    /// Warns before the file systems of these paths are full.
+    pub fn writing_to(self, paths: impl IntoIterator<Item = PathBuf>) -> Progress {
+        self.memory.borrow_mut().disk_space = DiskSpace::new(paths);
+        self
+    }
+
+    /// What the crawl calls once per second.
+    pub fn observer(&self) -> impl Fn(&CrawlView) + Send + Sync + 'static {
+        let last_view = Arc::clone(&self.last_view);
+        move |view| {
+            *last_view.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), view.clone()))
         }
     }
 
-    fn show(&self) {
-        let line = {
-            let mut current = self.current.borrow_mut();
-            current.stats.requests = self.requests.total();
-            let counts = Counts::from_stats(&current.stats);
-            let rate = counts.pages_per_second(self.started.elapsed());
-            let current = match self.robots_waits.current() {
-                Some(wait) => wait.to_string(),
-                None => current.url.clone(),
-            };
-            format!("{} · {current}", counts.progress_line(rate))
-        };
-        match &self.live_line {
-            Some(live_line) => {
-                live_line.set_message(printable(&line).into_owned());
-                live_line.tick();
-                to_line_start();
+    /// Shows the progress at regular intervals, also while no event occurs. Returns only if progress is not to be shown.
+    pub async fn keep_showing(&self) {
+        let interval = match self.form {
+            Form::Nothing if self.verbosity == Verbosity::Verbose => {
+                match self.handles.robots_waits.report(|message| self.print_logged(message)).await {}
             }
-            None => self.print_stderr(&line),
+            Form::Nothing => return,
+            Form::Live => LIVE_INTERVAL,
+            Form::Plain => SAMPLE_INTERVAL,
+        };
+        let mut timer = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
+        timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        for tick in 1_u32.. {
+            timer.tick().await;
+            match (self.status(), self.form) {
+                (None, _) => {}
+                (Some(status), Form::Live) => screen::show(move |size| status.lines(size, false)),
+                (Some(status), _)
+                    if (tick * SAMPLE_INTERVAL).as_secs().is_multiple_of(PLAIN_INTERVAL.as_secs()) =>
+                {
+                    screen::print(&status.plain_line(false));
+                }
+                _ => {}
+            }
         }
+    }
+
+    /// The crawl as it is now; `None` if it was not observed yet.
+    fn status(&self) -> Option<LiveStatus> {
+        let (since, mut view) = self.last_view.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        view.elapsed += since.elapsed();
+        view.snapshot.waiting_hosts.extend(waiting_host(&view));
+        let Memory { history, disk_space } = &mut *self.memory.borrow_mut();
+        let mut status = LiveStatus::new(&view, history);
+        status.in_flight = Some(self.handles.stop.requests_in_flight());
+        status.warnings.extend_from_slice(disk_space.warnings());
+        status.add_robots_wait(&self.handles.robots_waits);
+        status.add_proxy_outage(&self.handles.proxy_health);
+        if self.handles.stop.is_stop_requested() {
+            status.set_stopping();
+        }
+        Some(status)
     }
 
     /// Prints a message about the crawl as a whole, unless `--quiet` is set, and logs it.
@@ -137,28 +179,7 @@ impl Progress {
     /// Prints a message that the library has logged.
     pub fn print_logged(&self, message: &str) {
         if !log::is_on_stderr() && self.verbosity != Verbosity::Quiet {
-            self.print_stderr(message);
-        }
-    }
-
-    /// Removes the live line.
-    pub fn finish(&self) {
-        if let Some(live_line) = &self.live_line {
-            live_line.finish_and_clear();
-        }
-    }
-
-    fn print_stderr(&self, message: &str) {
-        let print = || {
-            // A closed standard error does not stop the crawl.
-            let _ = writeln!(io::stderr(), "{}", printable(message));
-        };
-        match &self.live_line {
-            Some(live_line) => {
-                live_line.suspend(print);
-                to_line_start();
-            }
-            None => print(),
+            screen::print(message);
         }
     }
 
@@ -166,6 +187,15 @@ impl Progress {
         // A closed pipe (`| head`) does not stop the crawl.
         let _ = writeln!(self.out.borrow_mut(), "{depth:2} {word:>10}: {}", printable(text));
     }
+}
+
+/// The host of the crawl, and the delay for which its URLs wait.
+fn waiting_host(view: &CrawlView) -> Option<WaitingHost> {
+    let (host, statistics) = view.statistics.hosts.top(1, |host| host.requests).pop()?;
+    let waiting = view.snapshot.outstanding();
+    let delay = Duration::from_millis(statistics.delay_ms.into());
+    let holds_up = waiting > 0 && !delay.is_zero();
+    holds_up.then(|| WaitingHost { host: host.to_owned(), waiting, leased: 0, why: WaitReason::Delay(delay) })
 }
 
 impl Observer for Progress {
@@ -178,40 +208,19 @@ impl Observer for Progress {
             && !log::is_on_stderr()
             && (url != self.seed || matches!(outcome, Outcome::WriteFailed { .. }))
         {
-            self.print_stderr(&format!("{url}: {outcome}"));
+            screen::print(&format!("{url}: {outcome}"));
         }
     }
 
-    fn on_fetch_start(&self, url: &str, _depth: Depth) {
+    fn on_fetch_start(&self, _url: &str, _depth: Depth) {
         if let Some(plan) = self.plan.take() {
             self.print(&plan);
-        }
-        url.clone_into(&mut self.current.borrow_mut().url);
-    }
-
-    fn on_progress(&self, stats: &Stats, _url: &str) {
-        if self.verbosity == Verbosity::Normal {
-            self.current.borrow_mut().stats.clone_from(stats);
         }
     }
 
     fn wants_links(&self) -> bool {
         self.verbosity == Verbosity::Verbose
     }
-}
-
-/// Moves the cursor to the start of the line. The live line is as wide as the terminal, so the `^C` that a terminal
-/// echoes at its end would wrap, and the live line could not be cleared any more.
-pub fn to_line_start() {
-    let _ = io::stderr().write_all(b"\r");
-}
-
-fn live_line() -> ProgressBar {
-    let live_line = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
-        live_line.set_style(style);
-    }
-    live_line
 }
 
 /// The name of an event, and the details that follow the URL.

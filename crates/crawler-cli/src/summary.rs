@@ -10,6 +10,7 @@ use crawler::{Outcome, OutcomeGroup};
 use serde::Serialize;
 
 use crate::format::{bytes, counted, elapsed, number, rate};
+use crate::live::layout::{Piece, SEPARATOR};
 use crate::printable::printable;
 
 /// The width of the row names.
@@ -170,24 +171,36 @@ impl Counts {
         self.pages as f64 / time.as_secs_f64().max(0.001)
     }
 
-    /// The counts in one line, at this rate.
-    pub fn progress_line(&self, pages_per_second: f64) -> String {
-        let always = |name: &str, count| Some(format!("{name} {}", number(count)));
-        let unless_zero = |name: &str, count| if count == 0 { None } else { always(name, count) };
-        let parts = [
-            always("Pages", self.pages),
-            unless_zero("Redirects", self.redirects),
-            unless_zero("Skipped", self.skipped.total),
-            unless_zero("Failed", self.failed.total),
-            unless_zero("Sitemaps", self.sitemaps.total),
-            unless_zero("Requisites", self.requisites),
-            unless_zero("Checked", self.checked),
-            always("Pending", self.pending),
-            always("Requests", self.requests),
-            Some(rate(pages_per_second)),
-            Some(bytes(self.bytes)),
+    /// The bytes that count against a budget.
+    pub fn budgeted_bytes(&self) -> u64 {
+        self.bytes.max(self.received)
+    }
+
+    /// The counts besides the pages, each as a piece of a line. Those that are zero are left out, except pending.
+    pub fn pieces(&self) -> Vec<Piece> {
+        let piece = |rank, count, name: &str| {
+            (count > 0).then(|| Piece::new(rank, format!("{} {name}", number(count))))
+        };
+        let singular = |rank, count, noun: &str| (count > 0).then(|| Piece::new(rank, counted(count, noun)));
+        let failed = piece(1, self.failed.total, "failed").map(|failed| {
+            let (count, reasons) = (failed.text(), self.failed_reasons());
+            let reasons: Vec<&str> = reasons.split(SEPARATOR).collect();
+            let with = |reasons: &str| format!("{count} ({reasons})");
+            let most_frequent =
+                with(&format!("{}{}", reasons[0], if reasons.len() > 1 { ", …" } else { "" }));
+            Piece::new(1, with(&reasons.join(", "))).or(most_frequent).or(count)
+        });
+        let pieces = [
+            Some(Piece::new(0, format!("{} pending", number(self.pending)))),
+            failed,
+            piece(3, self.skipped.total, "skipped"),
+            singular(4, self.redirects, "redirect"),
+            singular(5, self.sitemaps.total, "sitemap"),
+            singular(5, self.requisites, "requisite"),
+            piece(5, self.checked, "checked"),
+            singular(6, self.requests, "request"),
         ];
-        parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+        pieces.into_iter().flatten().collect()
     }
 
     /// Why URLs were skipped, the most frequent reasons first; empty if none was.
@@ -296,6 +309,7 @@ impl Breakdown {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live::layout::joined;
 
     fn counts(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
         pairs.iter().map(|(label, count)| ((*label).to_owned(), *count)).collect()
@@ -332,8 +346,8 @@ Requests       1,013   910.0 KB received · 98 pages/s · 5.1 s
 ";
         assert_eq!(Counts::of_ended(&snapshot).table(Duration::from_millis(5_100)), expected);
         assert_eq!(Counts::of_ended(&snapshot).failed_temporarily, 2);
-        let line = "Pages 500 · Redirects 267 · Skipped 80 · Failed 62 · Pending 203 · Requests 1,013 · 9.0 pages/s · 2.6 MB";
-        assert_eq!(Counts::of_running(&snapshot).progress_line(9.0), line);
+        let line = "203 pending · 62 failed (HTTP 404 ×60, timeout ×2) · 80 skipped · 267 redirects · 1,013 requests";
+        assert_eq!(joined(&Counts::of_running(&snapshot).pieces()), line);
     }
 
     #[test]

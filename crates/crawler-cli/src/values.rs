@@ -22,6 +22,9 @@ const MAX_LONG_TIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// The shortest heartbeat timeout: a process must be able to send several heartbeats within it.
 const MIN_DEAD_AFTER: Duration = Duration::from_millis(300);
 
+/// The shortest time between two looks at a crawl.
+const MIN_WATCH_INTERVAL: Duration = Duration::from_millis(100);
+
 /// The largest number of pages.
 pub const MAX_COUNT: u64 = 1_000_000_000_000;
 
@@ -151,6 +154,14 @@ fn time(text: &str) -> Option<Duration> {
     };
     let number: f64 = number.parse().ok()?;
     Duration::try_from_secs_f64(number * seconds_per_unit).ok()
+}
+
+/// The time between two looks at a crawl, which updates its counts once per second.
+pub fn watch_interval(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        interval if interval < MIN_WATCH_INTERVAL => Err("must be at least 100ms".into()),
+        interval => Ok(interval),
+    }
 }
 
 /// A heartbeat timeout.

@@ -320,7 +320,13 @@ impl ClassicInternals for ClassicCrawl {
     }
 
     fn on_status(mut self, callback: impl Fn(&CrawlView) + Send + Sync + 'static) -> ClassicCrawl {
-        self.on_status = Some(Arc::new(callback));
+        self.on_status = Some(match self.on_status.take() {
+            None => Arc::new(callback),
+            Some(earlier) => Arc::new(move |view: &CrawlView| {
+                earlier(view);
+                callback(view);
+            }),
+        });
         self
     }
 

@@ -1,6 +1,7 @@
 //! Stops a crawl early, gracefully or immediately.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
@@ -23,7 +24,12 @@ use tokio::sync::watch;
 #[derive(Debug, Clone)]
 pub struct StopHandle {
     level: Arc<watch::Sender<StopLevel>>,
+    in_flight: Arc<AtomicU64>,
 }
+
+/// A request in flight, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct RequestInFlight(Arc<AtomicU64>);
 
 /// How a crawl is to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +44,8 @@ enum StopLevel {
 
 impl Default for StopHandle {
     fn default() -> StopHandle {
-        StopHandle { level: Arc::new(watch::Sender::new(StopLevel::Running)) }
+        let level = Arc::new(watch::Sender::new(StopLevel::Running));
+        StopHandle { level, in_flight: Arc::default() }
     }
 }
 
@@ -46,6 +53,11 @@ impl StopHandle {
     /// Returns a handle for one crawl.
     pub fn new() -> StopHandle {
         StopHandle::default()
+    }
+
+    /// A handle of its own for a part of the crawl, whose requests in flight count for both.
+    pub(crate) fn of_part(&self) -> StopHandle {
+        StopHandle { in_flight: Arc::clone(&self.in_flight), ..StopHandle::new() }
     }
 
     /// Stops the crawl gracefully: no request starts any more, and the requests in flight finish.
@@ -67,6 +79,18 @@ impl StopHandle {
         *self.level.borrow() >= StopLevel::Graceful
     }
 
+    /// The requests in flight now, which finish before a graceful stop.
+    #[doc(hidden)]
+    pub fn requests_in_flight(&self) -> u64 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Counts a request as in flight.
+    pub(crate) fn request_started(&self) -> RequestInFlight {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        RequestInFlight(Arc::clone(&self.in_flight))
+    }
+
     /// Returns as soon as a stop is requested.
     pub(crate) async fn stop_requested(&self) {
         self.reaches(StopLevel::Graceful).await;
@@ -80,5 +104,11 @@ impl StopHandle {
     async fn reaches(&self, wanted: StopLevel) {
         // The sender lives in `self`, so waiting cannot fail.
         let _ = self.level.subscribe().wait_for(|level| *level >= wanted).await;
+    }
+}
+
+impl Drop for RequestInFlight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -20,6 +20,9 @@ use crate::values;
 /// The default of `--crawl`.
 const DEFAULT_CRAWL: &str = "crawl";
 
+/// How often `crawler status --watch` shows the status by default.
+const WATCH_INTERVAL: &str = "2s";
+
 /// The heading of these options in the help.
 const HEADING: &str = "Distributed crawl";
 
@@ -309,6 +312,12 @@ pub struct StatusOptions {
     /// Print nothing; exit with 0 if Redis can be used, even if the crawl has not started
     #[arg(long, conflicts_with_all = ["json", "quiet"])]
     pub ready: bool,
+    /// Show the status again and again, until the crawl ends [default: every 2s]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = WATCH_INTERVAL, conflicts_with_all = ["quiet", "ready"])]
+    watch: Option<String>,
+    /// The time of `--watch`.
+    #[arg(skip)]
+    pub interval: Option<Duration>,
 }
 
 /// Adapts the options to `crawler status`, which need no Redis for a state.
@@ -318,7 +327,22 @@ pub fn adapt_status(status: clap::Command) -> clap::Command {
 
 impl StatusOptions {
     /// Checks the arguments.
-    pub fn validate(self) -> Result<StatusOptions, String> {
+    pub fn validate(mut self) -> Result<StatusOptions, String> {
+        self.interval = match self.watch.take() {
+            None => None,
+            Some(watch) => match values::watch_interval(&watch) {
+                Ok(interval) => Some(interval),
+                // `status --watch DIR`: a path is no time.
+                Err(_)
+                    if self.directory.is_none()
+                        && (self.redis.redis.is_none() || Path::new(&watch).is_dir()) =>
+                {
+                    self.directory = Some(watch.into());
+                    values::watch_interval(WATCH_INTERVAL).ok()
+                }
+                Err(error) => return Err(format!("--watch '{watch}' is invalid: {error}")),
+            },
+        };
         match (&self.directory, &self.redis.redis) {
             (None, None) => {
                 Err("missing <DIR> or --redis <URL> (or the variable CRAWLER_REDIS), to select the crawl"

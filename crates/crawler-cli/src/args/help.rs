@@ -314,6 +314,9 @@ Example:
 pub const AFTER_STATUS_HELP: &str = "\
 While a crawl with --state runs, its process answers.
 
+--watch repaints the status on a terminal, and otherwise prints one line, or
+with --json one object, after another. It exits when the crawl ends.
+
 Environment:
   CRAWLER_REDIS           default of --redis
   CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
@@ -322,7 +325,8 @@ Environment:
 Exit status:
   0    the status was printed (with --ready: Redis can be used)
   1    Redis or the state cannot be used, or there is no such crawl
-  2    invalid arguments, or there is no state in DIR";
+  2    invalid arguments, or there is no state in DIR
+  130  --watch was interrupted by Ctrl-C";
 
 pub const AFTER_DASHBOARD_HELP: &str = "\
 The URL of the page is printed. The crawl may be running or over; the dashboard

@@ -1,16 +1,14 @@
 //! The classic command: `crawler seedURL pageDirectory maxDepth`.
 
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use crawler::Outcome;
 use crawler::internal::classic::{ClassicCrawl, ClassicInternals as _, ClassicReport};
 use crawler::internal::fetch::proxy_health::ProxyHealth;
-use crawler::internal::fetch::robots::waits::RobotsWaits;
 use crawler::internal::origin::{Origin, without_credentials};
 use crawler::internal::scope::RejectReason;
-use crawler::internal::stats::RequestCounter;
-use crawler::internal::stop::StopHandle;
 use url::Url;
 
 use crate::args::{ClassicJob, Verbosity};
@@ -20,9 +18,10 @@ use crate::commands::crawl::status_of;
 use crate::commands::crawl::summary_file::SummaryFile;
 use crate::commands::{hint, remedy, start_there, with_hint};
 use crate::dashboard::{Dashboard, Mode, ProcessSource, Source};
+use crate::live::screen;
 use crate::open_files::make_room;
 use crate::printable::{print_error, print_stderr, print_stdout};
-use crate::progress::Progress;
+use crate::progress::{CrawlHandles, Progress};
 use crate::summary::Counts;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
@@ -47,6 +46,7 @@ pub async fn run(job: ClassicJob) -> u8 {
         plan: Some(job.plan),
         is_stdout_taken: job.is_stdout_taken,
         summary_file,
+        written: vec![job.directory],
         ..Printing::new(job.verbosity)
     };
     let observed = ProcessSource::new(
@@ -79,17 +79,20 @@ pub struct Printing {
     is_stdout_taken: bool,
     summary_file: Option<SummaryFile>,
     proxy_health: ProxyHealth,
+    /// Where the crawl writes to.
+    written: Vec<PathBuf>,
 }
 
 impl Printing {
     /// Prints the progress and the summary.
     pub fn new(verbosity: Verbosity) -> Printing {
         let proxy_health = ProxyHealth::default();
-        Printing { verbosity, plan: None, is_stdout_taken: false, summary_file: None, proxy_health }
+        let (plan, summary_file, written) = (None, None, Vec::new());
+        Printing { verbosity, plan, is_stdout_taken: false, summary_file, proxy_health, written }
     }
 
-    fn progress(&mut self, seed: &Url, requests: RequestCounter, robots_waits: RobotsWaits) -> Progress {
-        let mut progress = Progress::new(self.verbosity, seed, requests, robots_waits);
+    fn progress(&mut self, seed: &Url, handles: CrawlHandles) -> Progress {
+        let mut progress = Progress::new(self.verbosity, seed, handles).writing_to(self.written.drain(..));
         if self.is_stdout_taken {
             progress = progress.without_stdout();
         }
@@ -127,28 +130,31 @@ impl Printing {
 /// Crawls, shows the progress, prints the summary, and returns the exit status.
 pub async fn crawl(seed: &Url, crawl: ClassicCrawl, mut printing: Printing) -> u8 {
     let _size_limit = signals::survive_the_file_size_limit();
-    let (requests, robots_waits) = (RequestCounter::default(), RobotsWaits::default());
     let proxy_health = printing.proxy_health.clone();
-    let crawl = crawl.request_counter(requests.clone()).robots_waits(robots_waits.clone());
-    let crawl = crawl.proxy_health(proxy_health.clone());
-    let progress = Rc::new(printing.progress(seed, requests, robots_waits));
-    let stop = StopHandle::new();
+    let handles = CrawlHandles { proxy_health: proxy_health.clone(), ..CrawlHandles::default() };
+    let crawl = crawl.robots_waits(handles.robots_waits.clone()).proxy_health(proxy_health.clone());
+    let stop = handles.stop.clone();
+    let progress = Rc::new(printing.progress(seed, handles));
+    let crawl = crawl.on_status(progress.observer());
     let signal_status = Rc::new(Cell::new(None));
     let tasks = tokio::task::LocalSet::new();
     let (shown, stopped, status) = (Rc::clone(&progress), stop.clone(), Rc::clone(&signal_status));
     let watch = tasks.spawn_local(async move {
-        signals::watch(&stopped, &status, |message| shown.print(message), || shown.finish()).await
+        signals::watch(&stopped, &status, || stopped.requests_in_flight(), |message| shown.print(message))
+            .await
     });
     let shown = Rc::clone(&progress);
     let report_outages =
         tasks.spawn_local(async move { proxy_health.report(|message| shown.print_logged(message)).await });
     let shown = Rc::clone(&progress);
     let show = tasks.spawn_local(async move { shown.keep_showing().await });
+    let follow = tasks.spawn_local(screen::follow_the_terminal());
     let report = tasks.run_until(crawl.stop_handle(stop).run_with_observer(&*progress)).await;
     watch.abort();
     show.abort();
     report_outages.abort();
-    progress.finish();
+    follow.abort();
+    screen::clear();
     match report {
         Ok(report) => printing.conclude(seed, &report, signal_status.get()),
         Err(error) => {

@@ -28,6 +28,7 @@ use crate::commands::crawl::summary_file::SummaryFile;
 use crate::commands::crawl::{conclude, status_of};
 use crate::commands::with_hint;
 use crate::dashboard::{Dashboard, RedisSource, Source};
+use crate::live::warnings;
 use crate::printable::print_error;
 use crate::{EXIT_USAGE, signals};
 
@@ -42,7 +43,8 @@ const SHOW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Starts or resumes a crawl on Redis and keeps a frontier and workers running until it is over. Returns the exit status.
 pub async fn run(job: CrawlJob) -> u8 {
-    let display = Arc::new(Display::new(&job.options));
+    let stop = StopHandle::new();
+    let display = Arc::new(Display::new(&job.options, stop.clone()));
     let shown = Arc::clone(&display);
     let notice: Notice = Arc::new(move |message: &str| shown.print_logged(&format!("crawler: {message}")));
     let prepared = job.options.shared_crawl(notice).and_then(|shared| {
@@ -62,7 +64,7 @@ pub async fn run(job: CrawlJob) -> u8 {
     if let Some(warning) = options.fetch.warning() {
         display.print(warning);
     }
-    let (stop, signal_status) = (StopHandle::new(), Cell::new(None));
+    let signal_status = Cell::new(None);
     let reader = StdoutReader::new(&options, &stop);
     reader.watch();
     shared.redis.connect_options.stop = stop.clone();
@@ -84,7 +86,8 @@ pub async fn run(job: CrawlJob) -> u8 {
     }
     let report = tokio::select! {
         report = control(job, &shared, &display, &stop, &reader) => report,
-        never = signals::watch(&stop, &signal_status, |message| display.print(message), || display.clear()) => match never {},
+        never = display.maintain() => match never {},
+        never = signals::watch(&stop, &signal_status, || display.in_flight(), |message| display.print(message)) => match never {},
     };
     drop(dashboard);
     display.clear();
@@ -158,7 +161,7 @@ async fn control(
     };
     // Those of an earlier controller that was killed.
     cookie_parts(&options).iter().for_each(|part| drop(fs::remove_file(part)));
-    display.show(&remote.status().await?.snapshot);
+    display.show(&remote.status().await?.view());
     let submitted = submitted.validate().map_err(Error::InvalidSetting)?;
     remote.submit(NewMetadata::Settings(&metadata), submitted.crawler, shared).await?;
     let mut supervisor = Supervisor::new(shared, &options, Arc::clone(display), reader.clone());
@@ -226,7 +229,8 @@ async fn supervise(
         supervisor.restart_exited(is_running, |role| RemoteCrawl::is_taken(&members, role, shared))?;
         if last_shown.elapsed() >= SHOW_INTERVAL {
             last_shown = Instant::now();
-            display.show(&remote.status().await?.snapshot);
+            let status = remote.status().await?;
+            display.show_with(&status.view(), warnings::of_redis(&status.redis));
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }

@@ -165,7 +165,7 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
     let stop = StopHandle::new();
     let reader = StdoutReader::new(&options, &stop);
     reader.watch();
-    let display = Arc::new(Display::new(&options));
+    let display = Arc::new(Display::new(&options, stop.clone()));
     let control = CrawlControl::new();
     let observed = ProcessSource::pipeline(&options, control.clone(), display.proxy_health().clone());
     let logged = Arc::clone(&display);
@@ -195,19 +195,22 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
         .configure(|config| spare.apply(config))
         .stop_handle(stop.clone())
         .control(control)
-        .on_status(move |view| observed.update(view))
         .robots_waits(display.robots_waits().clone())
         .on_notice(move |notice| noticed.print_logged(&format!("crawler: {notice}")))
         .proxy_health(display.proxy_health().clone())
         .on_outcome(move |url, outcome| log.record(url, outcome));
     let shown = Arc::clone(&display);
-    let crawling = crawler.on_progress(move |snapshot| shown.show(snapshot)).run();
+    let crawling = crawler.on_status(move |view| {
+        observed.update(view);
+        shown.show(view);
+    });
+    let crawling = crawling.run();
     let signal_status = Cell::new(None);
     let report = tokio::select! {
         report = crawling => report,
-        never = display.print_robots_waits() => match never {},
+        never = display.maintain() => match never {},
         never = display.proxy_health().report(|message| display.print_logged(message)) => match never {},
-        never = signals::watch(&stop, &signal_status, |message| display.print(message), || display.clear()) => match never {},
+        never = signals::watch(&stop, &signal_status, || display.in_flight(), |message| display.print(message)) => match never {},
     };
     // Viewers get the final state before the summary is printed.
     drop(dashboard);

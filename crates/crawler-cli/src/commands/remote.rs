@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::internal::backend::Snapshot;
 use crawler::internal::backend::redis::{CrawlControl, Member, Phase, Role, no_such_crawl};
 use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, NewMetadata, RemoteCrawl};
 use crawler::internal::distributed::{SharedCrawl, end_of};
@@ -12,12 +11,16 @@ use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::ResumeStatus;
 use crawler::{Error, StorageErrorKind};
 
+use super::watch::{self, Watched};
 use crate::args::{CrawlJob, CrawlOptions, PurgeOptions, RedisArgs, StatusOptions};
 use crate::commands::crawl::json::CrawlStatusJson;
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::{status_of, stop_reason};
 use crate::commands::with_hint;
 use crate::format::{counted, elapsed, number};
+use crate::live::remaining::History;
+use crate::live::status::{LiveStatus, history_of};
+use crate::live::warnings;
 use crate::printable::{print_error, print_message, print_stdout, printable};
 use crate::summary::{Counts, page_rank_line};
 use crate::{EXIT_FAILED, EXIT_USAGE};
@@ -173,64 +176,97 @@ async fn try_status(options: StatusOptions) -> Result<u8, CommandError> {
         RemoteCrawl::info(&shared).await?;
         return Ok(0);
     }
-    let (remote, saved) = open(&shared).await?;
-    let status = remote.status().await?;
-    // Only the result is left of a crawl that is over.
-    let report = remote.report(ResumeStatus::Resumed).await?;
-    if options.quiet {
-        return Ok(0);
+    let mut crawl = WatchedCrawl::open(shared, options.json).await?;
+    if let Some(interval) = options.interval {
+        let describe = |CommandError(message, _): &CommandError| message.clone();
+        return watch::watch(interval, options.json, async || crawl.read().await, describe).await;
     }
-    let snapshot = report.as_ref().map_or(&status.snapshot, |report| &report.snapshot);
-    let counts = match status.state.phase {
-        Phase::Ended(_) => Counts::of_ended(snapshot),
-        _ => Counts::of_running(snapshot),
-    };
-    let name = &shared.redis.crawl;
-    let text = if options.json {
-        let redis = report.as_ref().and_then(|report| report.redis_traffic);
-        let object = CrawlStatusJson::new(name, &status, snapshot, counts, redis);
-        serde_json::to_string(&object).map_err(|error| error.to_string())? + "\n"
-    } else {
-        let shared = SharedCrawl { dead_after: saved.distributed.dead_after, ..shared.clone() };
-        table(&shared, &status, snapshot, &counts, &saved)
-    };
-    Ok(print_result(&text))
+    let status = crawl.read().await?;
+    Ok(if options.quiet { 0 } else { print_result(&status.text) })
 }
 
-fn table(
-    shared: &SharedCrawl,
-    status: &CrawlStatus,
-    snapshot: &Snapshot,
-    counts: &Counts,
-    saved: &CrawlOptions,
-) -> String {
-    let phase = &status.state.phase;
-    let missing = match phase {
-        Phase::Seeding | Phase::Running => missing_processes(&status.members, shared),
-        _ => String::new(),
+/// A crawl whose status is read once or repeatedly.
+struct WatchedCrawl {
+    remote: RemoteCrawl,
+    shared: SharedCrawl,
+    saved: CrawlOptions,
+    is_json: bool,
+    /// Set when the status was read.
+    history: Option<History>,
+}
+
+impl WatchedCrawl {
+    async fn open(shared: SharedCrawl, is_json: bool) -> Result<WatchedCrawl, CommandError> {
+        let (remote, saved) = open(&shared).await?;
+        let shared = SharedCrawl { dead_after: saved.distributed.dead_after, ..shared };
+        Ok(WatchedCrawl { remote, shared, saved, is_json, history: None })
+    }
+
+    async fn read(&mut self) -> Result<Watched, CommandError> {
+        let status = self.remote.status().await?;
+        // Only the result is left of a crawl that is over.
+        let report = self.remote.report(ResumeStatus::Resumed).await?;
+        let snapshot = report.as_ref().map_or(&status.snapshot, |report| &report.snapshot);
+        let is_over = match status.state.phase {
+            Phase::Ended(_) => report.is_some(),
+            Phase::Seeding | Phase::Running => false,
+            Phase::Unknown | Phase::Purged => true,
+        };
+        let counts = match status.state.phase {
+            Phase::Ended(_) => Counts::of_ended(snapshot),
+            _ => Counts::of_running(snapshot),
+        };
+        let view = status.view();
+        let history = self.history.get_or_insert_with(|| history_of(&view));
+        let mut live = LiveStatus::new(&view, history);
+        let missing = match status.state.phase {
+            Phase::Seeding | Phase::Running => missing_processes(&status.members, &self.shared),
+            _ => String::new(),
+        };
+        live.warnings.extend(warnings::of_redis(&status.redis));
+        let members: Vec<String> =
+            status.members.iter().map(|member| describe_member(member, &status)).collect();
+        let heading = self.heading(&status, !missing.is_empty());
+        let text = if self.is_json {
+            let redis = report.as_ref().and_then(|report| report.redis_traffic);
+            let object = CrawlStatusJson::new(&self.shared.redis.crawl, &status, snapshot, counts, redis);
+            serde_json::to_string(&object).map_err(|error| error.to_string())? + "\n"
+        } else {
+            let live = if is_over { String::new() } else { live.text() };
+            let page_rank = page_rank_line(snapshot).map_or_else(String::new, |line| line + "\n");
+            let members: String = members.iter().map(|member| format!("{member}\n")).collect();
+            let table = counts.table(status.state.elapsed);
+            format!("{heading}\n{live}{table}{page_rank}{members}{missing}")
+        };
+        let details = members.into_iter().chain(missing.lines().map(str::to_owned)).collect();
+        Ok(Watched { heading, live, details, text, is_over })
+    }
+
+    /// The crawl, and whether it runs.
+    fn heading(&self, status: &CrawlStatus, is_waiting: bool) -> String {
+        let state = match is_waiting {
+            true => "waiting for processes".into(),
+            false => describe(&status.state.phase, &self.saved),
+        };
+        format!("Crawl '{}': {state}", self.shared.redis.crawl)
+    }
+}
+
+/// A process, when it sent its last heartbeat, and its load.
+fn describe_member(member: &Member, status: &CrawlStatus) -> String {
+    let load = match member.role {
+        Role::Worker(id) => load(status.snapshot.workers.get(usize::from(id.0))),
+        Role::Frontier => String::new(),
     };
-    let state = if missing.is_empty() { describe(phase, saved) } else { "waiting for processes".into() };
-    let mut text = format!("Crawl '{}': {state}\n", shared.redis.crawl);
-    text += &counts.table(status.state.elapsed);
-    if let Some(line) = page_rank_line(snapshot) {
-        text += &format!("{line}\n");
-    }
-    for member in &status.members {
-        let load = match member.role {
-            Role::Worker(id) => load(status.snapshot.workers.get(usize::from(id.0))),
-            Role::Frontier => String::new(),
-        };
-        let heartbeat = match member.is_dead {
-            true => "dead".to_owned(),
-            false => format!("heartbeat {} ago", elapsed(member.since_heartbeat)),
-        };
-        let role = match member.role {
-            Role::Frontier => "Frontier".into(),
-            Role::Worker(id) => format!("Worker {}", id.0),
-        };
-        text += &format!("{role}: {} · {heartbeat}{load}\n", printable(&member.location));
-    }
-    text + &missing
+    let heartbeat = match member.is_dead {
+        true => "dead".to_owned(),
+        false => format!("heartbeat {} ago", elapsed(member.since_heartbeat)),
+    };
+    let role = match member.role {
+        Role::Frontier => "Frontier".into(),
+        Role::Worker(id) => format!("Worker {}", id.0),
+    };
+    format!("{role}: {} · {heartbeat}{load}", printable(&member.location))
 }
 
 /// The URLs and domains of a worker.

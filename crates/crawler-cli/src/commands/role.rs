@@ -67,7 +67,7 @@ pub async fn run(kind: RoleKind, role: RoleOptions) -> u8 {
     }
     let status = tokio::select! {
         status = run_role(kind, &role, shared, &stop, &mut cookies, &observed) => signal_status.get().unwrap_or(status),
-        never = signals::watch(&stop, &signal_status, print, || {}) => match never {},
+        never = signals::watch(&stop, &signal_status, || stop.requests_in_flight(), print) => match never {},
     };
     cookies.file.map_or(status, |file| file.write(status))
 }

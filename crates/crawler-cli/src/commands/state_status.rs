@@ -1,52 +1,107 @@
 //! Shows the status of a crawl with a state: `crawler status DIR`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crawler::Error;
 use crawler::internal::backend::durable::{StateReader, StateStatus};
 
+use super::watch::{self, Watched};
 use crate::EXIT_FAILED;
+use crate::args::StatusOptions;
 use crate::commands::crawl::json::StateStatusJson;
 use crate::commands::crawl::resume_hints::quoted;
 use crate::commands::crawl::status_of;
 use crate::commands::with_hint;
 use crate::format::number;
+use crate::live::disk_space::DiskSpace;
+use crate::live::remaining::History;
+use crate::live::status::{LiveStatus, history_of};
 use crate::printable::{print_error, print_stdout, printable};
 use crate::summary::{Counts, page_rank_line};
 
 /// Prints the status of the crawl in a directory, and returns the exit status.
-pub fn run(directory: &Path, is_json: bool, is_quiet: bool) -> u8 {
-    let status = match StateReader::open(directory).and_then(|mut state| state.status()) {
-        Ok(status) => status,
-        Err(error) => return failed(&error),
+pub async fn run(directory: PathBuf, options: &StatusOptions) -> u8 {
+    let mut state = WatchedState::new(directory, options.json);
+    let shown = match options.interval {
+        Some(interval) => watch::watch(interval, options.json, async || state.read().await, with_hint).await,
+        None => state.read().await.map(|status| match options.quiet || print_stdout(&status.text) {
+            true => 0,
+            false => EXIT_FAILED,
+        }),
     };
-    let text = match is_json {
-        true => serde_json::to_string(&StateStatusJson::new(directory, &status)).unwrap_or_default() + "\n",
-        false => table(directory, &status),
-    };
-    if is_quiet || print_stdout(&text) { 0 } else { EXIT_FAILED }
+    shown.unwrap_or_else(|error| {
+        print_error(&with_hint(&error));
+        status_of(&error)
+    })
 }
 
-fn failed(error: &Error) -> u8 {
-    print_error(&with_hint(error));
-    status_of(error)
+/// A state whose status is read once or repeatedly.
+struct WatchedState {
+    directory: PathBuf,
+    is_json: bool,
+    /// Set when the status was read.
+    history: Option<History>,
+    disk_space: DiskSpace,
 }
 
-fn table(directory: &Path, status: &StateStatus) -> String {
-    let StateStatus { snapshot, elapsed, process, .. } = status;
-    let name = directory.display().to_string();
-    let counts = Counts::of_running(snapshot);
-    let (state, last_line) = match (process, snapshot.outstanding()) {
-        (Some(process), _) => (format!("running (process {process})"), queues(status)),
-        (None, 0) => ("finished".into(), retry_line(directory, &counts)),
-        (None, _) => ("stopped".into(), format!("To resume: crawler resume {}\n", quoted(directory))),
-    };
-    let mut text = format!("Crawl in '{}': {state}\n", printable(&name));
-    text += &counts.table(*elapsed);
-    if let Some(line) = page_rank_line(snapshot) {
-        text += &format!("{line}\n");
+impl WatchedState {
+    fn new(directory: PathBuf, is_json: bool) -> WatchedState {
+        let disk_space = DiskSpace::new([directory.clone()]);
+        WatchedState { directory, is_json, history: None, disk_space }
     }
-    text + &last_line
+
+    async fn read(&mut self) -> Result<Watched, Error> {
+        let directory = self.directory.clone();
+        // A reader may wait for a moment; Ctrl-C need not.
+        let read = move || StateReader::open(&directory).and_then(|mut state| state.status());
+        let status = match tokio::task::spawn_blocking(read).await {
+            Ok(status) => status?,
+            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        };
+        Ok(self.describe(&status))
+    }
+
+    fn describe(&mut self, status: &StateStatus) -> Watched {
+        let view = status.view();
+        let history = self.history.get_or_insert_with(|| history_of(&view));
+        let mut live = LiveStatus::new(&view, history);
+        let is_over = status.process.is_none();
+        if !is_over {
+            live.warnings.extend_from_slice(self.disk_space.warnings());
+        }
+        let heading = heading(&self.directory, status);
+        let text = match self.is_json {
+            true => {
+                let object = StateStatusJson::new(&self.directory, status);
+                serde_json::to_string(&object).unwrap_or_default() + "\n"
+            }
+            false => format!("{heading}\n{}", text(&self.directory, status, &live)),
+        };
+        Watched { heading, live, details: Vec::new(), text, is_over }
+    }
+}
+
+/// The crawl, and whether it runs.
+fn heading(directory: &Path, status: &StateStatus) -> String {
+    let name = directory.display().to_string();
+    let state = match (status.process, status.snapshot.outstanding()) {
+        (Some(process), _) => format!("running (process {process})"),
+        (None, 0) => "finished".into(),
+        (None, _) => "stopped".into(),
+    };
+    format!("Crawl in '{}': {state}", printable(&name))
+}
+
+fn text(directory: &Path, status: &StateStatus, live: &LiveStatus) -> String {
+    let StateStatus { snapshot, elapsed, process, .. } = status;
+    let counts = Counts::of_running(snapshot);
+    let (live, last_line) = match (process, snapshot.outstanding()) {
+        (Some(_), _) => (live.text(), queues(status)),
+        (None, 0) => (String::new(), retry_line(directory, &counts)),
+        (None, _) => (String::new(), format!("To resume: crawler resume {}\n", quoted(directory))),
+    };
+    let page_rank = page_rank_line(snapshot).map_or_else(String::new, |line| format!("{line}\n"));
+    live + &counts.table(*elapsed) + &page_rank + &last_line
 }
 
 /// How to fetch URLs again that failed, if the cause may have passed.

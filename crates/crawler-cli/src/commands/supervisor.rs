@@ -202,7 +202,7 @@ impl Supervisor {
                 let line = String::from_utf8_lossy(line);
                 let line = line.trim_end().trim_start_matches("crawler: ");
                 // Ctrl-C reaches all processes of the terminal. The controller prints this for all of them, and the warning.
-                if line == signals::STOPPING || line == INSECURE {
+                if signals::is_stopping(line) || line == INSECURE {
                     return;
                 }
                 // With --quiet a role prints errors only.

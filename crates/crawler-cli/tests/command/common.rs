@@ -200,8 +200,17 @@ impl Running {
 
     /// Waits until the crawl has printed this to standard error.
     pub fn until_message(&mut self, words: &str) {
+        self.until_printed(words, |running| running.stderr.has(words));
+    }
+
+    /// Waits until the crawl has printed this to standard output.
+    pub fn until_output(&mut self, words: &str) {
+        self.until_printed(words, |running| running.stdout.has(words));
+    }
+
+    fn until_printed(&mut self, words: &str, is_printed: impl Fn(&Running) -> bool) {
         let started = Instant::now();
-        while !self.stderr.has(words) {
+        while !is_printed(self) {
             assert!(
                 started.elapsed() < CRAWL_TIMEOUT && !self.has_ended(),
                 "the crawl did not print {words}"

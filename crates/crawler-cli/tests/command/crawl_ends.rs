@@ -42,7 +42,7 @@ fn first_signal_lets_requests_in_flight_finish() {
         let ended = crawl.wait().expect(code);
         assert_eq!(web.hits(), 5, "no new request is sent");
         assert_eq!(ended.outcomes(), counts(&[("page", 5), ("not reached", 6)]));
-        assert!(ended.stderr.contains("stopping: requests in flight finish first"), "{}", ended.stderr);
+        assert!(ended.stderr.contains(" in flight; "), "{}", ended.stderr);
         assert!(ended.stdout.ends_with("\nStopped: on request\n"), "{}", ended.stdout);
         assert_eq!(objects_in(&lines).len(), 5);
         let summary: serde_json::Value = serde_json::from_slice(&std::fs::read(summary).unwrap()).unwrap();
@@ -57,7 +57,7 @@ fn second_signal_exits_at_once() {
     let web = slow_web(Duration::from_secs(60));
     let mut crawl = with_four_in_flight(&web, Pipeline::of(web.url("/")));
     crawl.signal(Signal::INT);
-    crawl.until_message("stopping: ");
+    crawl.until_message("press Ctrl-C again to stop now");
     let started = Instant::now();
     crawl.signal(Signal::TERM);
     crawl.wait().expect(143);

@@ -33,7 +33,7 @@ fn first_signal_lets_requests_in_flight_finish() {
         let ended = crawl.wait().expect(code);
         assert_eq!(web.hits(), 6, "no new request is sent");
         assert_eq!(ended.outcomes(), counts(&[("page", 5), ("not reached", 36)]));
-        assert!(ended.stderr.contains("stopping: requests in flight finish first"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("finishing 4 requests in flight; "), "{}", ended.stderr);
         for page in &ended.pages()[1..] {
             assert!(page.url.ends_with(std::str::from_utf8(&page.body).unwrap()), "{page:?}");
         }
@@ -46,7 +46,7 @@ fn second_signal_exits_at_once() {
     let web = slow_web(Duration::from_secs(60));
     let mut crawl = with_four_in_flight(&web);
     crawl.signal(Signal::INT);
-    crawl.until_message("stopping: ");
+    crawl.until_message("press Ctrl-C again to stop now");
     let started = Instant::now();
     crawl.signal(Signal::INT);
     let ended = crawl.wait().expect(130);

@@ -1,13 +1,7 @@
 //! The output of a classic crawl.
 
-use std::collections::HashSet;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use testweb::{Response, Site, Web};
 
 use crate::common::{Crawl, Ended, binary, linking_to, names, serve};
@@ -111,65 +105,8 @@ fn slow_crawl_prints_progress_without_a_terminal() {
     let web = serve(Site::new().page("/", linking_to(&["/a"])).response("/a", slow));
     let ended = Crawl::of(web.url("/")).with("--timeout 1m").run().expect(0);
     // Printed while the crawl waited for the response.
-    assert_eq!(
-        ended.messages(),
-        format!("Pages 1 · Pending 1 · Requests 3 · 0.2 pages/s · 20 bytes · {}\n", web.url("/a"))
-    );
-}
-
-#[test]
-fn terminal_shows_a_live_line() {
-    let web = serve(
-        Site::new()
-            .page("/", linking_to(&["/a", "/missing", "/b"]))
-            .status("/robots.txt", 404)
-            .response("/a", Response::page("x").delay(Duration::from_millis(400)))
-            .response("/b", Response::page("x").delay(Duration::from_millis(400))),
-    );
-    let shown = terminal_output(&web);
-    // While /a is slow, the line shows its URL, and the rate decreases.
-    let url = web.url("/a");
-    let lines_while_waiting: HashSet<&str> = shown
-        .split('\r')
-        .filter(|line| line.contains("Pages 1 · Pending 3 · ") && line.contains(&url))
-        .collect();
-    let rates: HashSet<&str> = lines_while_waiting
-        .iter()
-        .filter_map(|line| line.split(" · ").find(|part| part.ends_with(" pages/s")))
-        .collect();
-    assert!(rates.len() > 1, "{rates:?} {shown:?}");
-    assert!(shown.contains(&format!("{}: HTTP 404", web.url("/missing"))), "{shown}");
-    // At the end of the line the echo would wrap, and the line could not be cleared.
-    assert!(shown.contains("\r^C"), "{shown:?}");
-}
-
-/// Crawls on a terminal, types a Ctrl-C that sends no signal, and returns everything that was shown.
-fn terminal_output(web: &Web) -> String {
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&terminal).unwrap();
-    unlockpt(&terminal).unwrap();
-    tcsetwinsize(&terminal, Winsize { ws_row: 24, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-    let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
-    let screen = File::options().read(true).write(true).open(name).unwrap();
-
-    let directory = tempfile::tempdir().unwrap();
-    let mut command = Crawl::of(web.url("/")).into_directory(directory.path()).command();
-    let mut child = command.env("TERM", "xterm").stdout(Stdio::null()).stderr(screen).spawn().unwrap();
-    // The command keeps the terminal open; without it, reading ends when the child exits.
-    drop(command);
-    let (mut shown, mut terminal) = (Vec::new(), File::from(terminal));
-    let (mut buffer, mut typed) = ([0; 4096], false);
-    while let Ok(read @ 1..) = terminal.read(&mut buffer) {
-        shown.extend(&buffer[..read]);
-        if !typed && String::from_utf8_lossy(&shown).contains("Pages 1") {
-            // After this line and long before the next one.
-            std::thread::sleep(Duration::from_millis(10));
-            terminal.write_all(b"\x03").unwrap();
-            typed = true;
-        }
-    }
-    assert_eq!(child.wait().unwrap().code(), Some(0));
-    String::from_utf8_lossy(&shown).into_owned()
+    let line = "1 page · 20 bytes · 0:05 · 0.2 pages/s; 1 pending · 1 in flight · 3 requests\n";
+    assert_eq!(ended.messages(), line);
 }
 
 #[test]

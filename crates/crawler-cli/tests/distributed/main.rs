@@ -30,5 +30,8 @@ mod sites;
 mod sources;
 mod starts;
 mod startup_errors;
+mod status;
 mod tables;
+#[path = "../command/terminal.rs"]
+mod terminal;
 mod urls;

@@ -26,7 +26,6 @@ use crate::pipeline::local_run::{run_worker, worker_context};
 use crate::pipeline::{CrawlEnd, Crawler, block_on};
 use crate::statistics::Statistics;
 use crate::stats::RequestCounter;
-use crate::stop::StopHandle;
 use crate::worker::Worker;
 use crate::worker::live_scope::SeedUpdates;
 use crate::worker::liveness::{HeartbeatTime, LivenessGuard};
@@ -129,7 +128,7 @@ impl Crawler {
     ) -> Result<RoleExit, Error> {
         let Role::Worker(id) = membership.role else { return Ok(RoleExit::Lost) };
         // A handle of its own: an exhausted budget stops the worker, not the program that runs it.
-        let stop = StopHandle::new();
+        let stop = self.stop.of_part();
         let liveness = LivenessGuard::with_timeout(shared.dead_after);
         let seed_updates = Arc::new(SeedUpdates::default());
         let context = worker_context(&self, &backend, &pipeline, &stop, Some(Arc::clone(&seed_updates)));

@@ -379,11 +379,14 @@ impl PoliteClient {
             true => byte_counter,
             false => byte_counter.recording_type(&self.recorder),
         };
+        // Those that a stop waits for; the recorder also counts requests that connect.
+        let started = OnceLock::new();
         let start = async |address| {
             let start = permit.start(address).await.map_err(|CoolingDown| Outcome::RequestNotProcessed)?;
             self.gate.check(host)?;
             let _ = times.started.set(start);
             log::request_sent(url);
+            let _ = started.set(self.stop.request_started());
             budget.request_started();
             Ok(())
         };

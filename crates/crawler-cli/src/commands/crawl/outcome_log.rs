@@ -14,6 +14,7 @@ use url::Url;
 use super::stdout_reader::StdoutReader;
 use crate::args::{CrawlOptions, Verbosity};
 use crate::commands::{self, start_there};
+use crate::live::screen;
 use crate::printable::printable;
 use crate::progress::outcome_word;
 
@@ -58,10 +59,10 @@ impl OutcomeLog {
     pub fn record(&self, url: &str, outcome: &Outcome) {
         if let Some(stream) = self.stream {
             let line = format!("{}\n", printable(&line(url, outcome)));
-            match stream {
+            screen::above(|| match stream {
                 Stream::Stdout => self.reader.check(&io::stdout().write_all(line.as_bytes())),
                 Stream::Stderr => drop(io::stderr().write_all(line.as_bytes())),
-            }
+            });
         }
         let is_failure =
             outcome.group() == OutcomeGroup::Failed || matches!(outcome, Outcome::SitemapFailed { .. });

@@ -1,0 +1,105 @@
+//! Warns before a file system is full to which a crawl writes.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{StatVfs, statvfs};
+
+use crate::format::{bytes, counted};
+
+/// With less room than this a file system is nearly full: some minutes of a fast crawl.
+const MIN_BYTES: u64 = 500_000_000;
+
+/// With room for fewer new files than this it is nearly full, too.
+const MIN_FILES: u64 = 10_000;
+
+/// How often the file systems are asked.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// The file systems to which a crawl writes.
+#[derive(Debug, Default)]
+pub struct DiskSpace {
+    paths: Vec<PathBuf>,
+    checked: Option<Instant>,
+    warnings: Vec<String>,
+}
+
+impl DiskSpace {
+    /// The file systems of these files and directories, which need not exist yet.
+    pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> DiskSpace {
+        DiskSpace { paths: paths.into_iter().collect(), ..DiskSpace::default() }
+    }
+
+    /// What to say about file systems that are nearly full. It is up to five seconds old.
+    pub fn warnings(&mut self) -> &[String] {
+        if self.checked.is_none_or(|checked| checked.elapsed() >= INTERVAL) {
+            self.checked = Some(Instant::now());
+            let mut devices = Vec::new();
+            let paths = self.paths.iter().filter(|path| is_of_new_device(path, &mut devices));
+            self.warnings = paths.filter_map(|path| warning(path, &statvfs(existing(path)?).ok()?)).collect();
+        }
+        &self.warnings
+    }
+}
+
+/// Whether no earlier path has the same file system.
+fn is_of_new_device(path: &Path, devices: &mut Vec<u64>) -> bool {
+    let device = existing(path).and_then(|path| fs::metadata(path).ok()).map(|metadata| metadata.dev());
+    device.is_some_and(|device| {
+        let is_new = !devices.contains(&device);
+        devices.push(device);
+        is_new
+    })
+}
+
+/// The path, or the nearest directory above it that exists.
+fn existing<'p>(path: &'p Path) -> Option<&'p Path> {
+    let named = |path: &'p Path| if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    path.ancestors().map(named).find(|path| path.exists())
+}
+
+fn warning(path: &Path, space: &StatVfs) -> Option<String> {
+    let left = space.f_bavail.saturating_mul(space.f_frsize);
+    let path = path.display();
+    // A file system without a number of blocks or files, such as one of a network, does not tell it.
+    if space.f_blocks > 0 && left < MIN_BYTES {
+        return Some(format!("disk nearly full: {} left for {path}", bytes(left)));
+    }
+    let is_out_of_files = space.f_files > 0 && space.f_favail < MIN_FILES;
+    is_out_of_files
+        .then(|| format!("disk nearly full: room for {} more in {path}", counted(space.f_favail, "file")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_room_for_bytes_or_files_is_a_warning() {
+        let path = Path::new("/data/state");
+        let mut space = statvfs("/").unwrap();
+        (space.f_frsize, space.f_blocks, space.f_bavail) = (4_096, 10_000_000, 1_000_000);
+        (space.f_files, space.f_favail) = (1_000_000, 500_000);
+        assert_eq!(warning(path, &space), None);
+        space.f_favail = 12;
+        assert_eq!(warning(path, &space).unwrap(), "disk nearly full: room for 12 files more in /data/state");
+        space.f_bavail = 76_172;
+        assert_eq!(warning(path, &space).unwrap(), "disk nearly full: 312.0 MB left for /data/state");
+        // As some file systems of networks say.
+        (space.f_blocks, space.f_bavail, space.f_files, space.f_favail) = (0, 0, 0, 0);
+        assert_eq!(warning(path, &space), None);
+    }
+
+    #[test]
+    fn file_system_of_a_missing_file_is_that_of_its_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(existing(&directory.path().join("a/b")), Some(directory.path()));
+        assert_eq!(existing(Path::new("no such directory/file")), Some(Path::new(".")));
+        let mut devices = Vec::new();
+        assert!(is_of_new_device(directory.path(), &mut devices));
+        assert!(!is_of_new_device(&directory.path().join("a"), &mut devices));
+        assert!(DiskSpace::default().warnings().is_empty());
+    }
+}

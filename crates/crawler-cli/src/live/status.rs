@@ -1,0 +1,275 @@
+//! What there is to say about a crawl at one moment, in the words of every display.
+
+use std::time::Duration;
+
+use crawler::internal::backend::{Snapshot, WaitReason, WaitingHost};
+use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
+use crawler::internal::fetch::proxy_health::ProxyHealth;
+use crawler::internal::fetch::robots::waits::RobotsWaits;
+use crawler::internal::statistics::{HostStatistics, LatestUrl, Statistics};
+
+use super::layout::Piece;
+use super::remaining::{Budgets, History, Sample};
+use crate::format::{bytes, clock, counted, elapsed, limit, number, rate, remaining, share_of_bytes};
+use crate::summary::Counts;
+use crate::values::{MAX_COUNT, MAX_LARGE_SIZE};
+
+/// At most this many hosts that wait, and URLs that were fetched, are kept for a display.
+const MAX_SHOWN: usize = 10;
+
+/// A host whose responses take at least this long is slow.
+const MIN_SLOW: Duration = Duration::from_secs(1);
+
+/// At most this many workers are shown one by one.
+const MAX_WORKERS: usize = 8;
+
+/// A crawl at one moment.
+pub struct LiveStatus {
+    pub counts: Counts,
+    pub budgets: Budgets,
+    pub elapsed: Duration,
+    pub page_rate: Option<f64>,
+    pub remaining: Option<Duration>,
+    /// Said before the counts: what the crawl does if it does not run as usual.
+    pub phase: Option<&'static str>,
+    pub in_flight: Option<u64>,
+    pub warnings: Vec<String>,
+    /// The hosts that hold the crawl up.
+    pub waiting: Vec<Waiting>,
+    /// What was fetched last, the newest first.
+    pub latest: Vec<Fetched>,
+    /// The lengths of the queues, a line each.
+    pub queues: Vec<(&'static str, String)>,
+}
+
+/// A host with URLs that wait, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    pub host: String,
+    /// URLs that wait; 0 if that is not known.
+    pub urls: u64,
+    pub why: String,
+}
+
+/// A URL that was fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetched {
+    pub url: String,
+    /// The outcome, unless it is a page.
+    pub outcome: Option<String>,
+    /// Its size and time.
+    pub measures: String,
+}
+
+impl LiveStatus {
+    /// What a view of a crawl says. The history gets its counts.
+    pub fn new(view: &CrawlView, history: &mut History) -> LiveStatus {
+        let CrawlView { snapshot, statistics, elapsed, limits, phase } = view;
+        history.add(sample(snapshot, *elapsed));
+        let budgets = budgets(limits);
+        let is_running = *phase == CrawlPhase::Running;
+        LiveStatus {
+            counts: Counts::of_running(snapshot),
+            budgets,
+            elapsed: *elapsed,
+            page_rate: history.page_rate(),
+            remaining: history.remaining(&budgets).filter(|_| is_running),
+            phase: match phase {
+                CrawlPhase::Paused => Some("paused"),
+                CrawlPhase::Stopping => Some("stopping"),
+                CrawlPhase::Running | CrawlPhase::Ended(_) => None,
+            },
+            in_flight: Some(statistics.in_flight),
+            warnings: super::warnings::of(view),
+            waiting: waiting_hosts(snapshot, statistics, limits),
+            latest: statistics.latest.iter().rev().take(MAX_SHOWN).map(fetched).collect(),
+            queues: queues(snapshot),
+        }
+    }
+
+    /// The crawl starts no more requests.
+    pub fn set_stopping(&mut self) {
+        let has_finished = self.counts.pending == 0;
+        self.phase = Some(if has_finished { "finishing" } else { "stopping" });
+        self.remaining = None;
+    }
+
+    /// Adds a site that waits for its robots.txt, unless the hosts that wait include one.
+    pub fn add_robots_wait(&mut self, waits: &RobotsWaits) {
+        let Some(wait) = waits.current() else { return };
+        let why = robots_cause(&wait.cause);
+        if self.waiting.iter().any(|host| host.why == why) {
+            return;
+        }
+        let others = match wait.sites - 1 {
+            0 => String::new(),
+            others => format!(", and {}", counted(others as u64, "other site")),
+        };
+        let host = wait.site.split_once("://").map_or(&*wait.site, |(_, host)| host).to_owned();
+        self.waiting.insert(0, Waiting { host, urls: 0, why: why + &others });
+    }
+
+    /// Warns of a proxy that cannot be used.
+    pub fn add_proxy_outage(&mut self, health: &ProxyHealth) {
+        if let Some(outage) = health.outage() {
+            let time = elapsed(outage.duration());
+            self.warnings.insert(0, format!("waiting for the proxy {} for {time}", outage.proxy()));
+        }
+    }
+
+    /// How far the crawl is, the most important line.
+    pub fn headline(&self) -> Vec<Piece> {
+        let phase = self.phase.map(|phase| Piece::new(0, phase));
+        let pages = match self.budgets.pages {
+            Some(budget) => {
+                Piece::new(0, format!("{} of {}", number(self.counts.pages), counted(budget, "page")))
+                    .or(counted(self.counts.pages, "page"))
+            }
+            None => Piece::new(0, counted(self.counts.pages, "page")),
+        };
+        let size = match self.budgets.bytes {
+            Some(budget) => Piece::new(4, share_of_bytes(self.counts.budgeted_bytes(), budget)),
+            None => Piece::new(4, bytes(self.counts.bytes)),
+        };
+        let time = match self.budgets.time {
+            Some(budget) => {
+                Piece::new(3, format!("{} of {}", clock(self.elapsed), limit(budget))).or(clock(self.elapsed))
+            }
+            None => Piece::new(3, clock(self.elapsed)),
+        };
+        let rate = self.page_rate.map(|pages| Piece::new(1, rate(pages)));
+        let remaining = self.remaining.map(|time| Piece::new(2, remaining(time)));
+        let pieces = [phase, Some(pages), Some(size), Some(time), rate, remaining];
+        pieces.into_iter().flatten().collect()
+    }
+
+    /// What became of the other URLs.
+    pub fn counts(&self) -> Vec<Piece> {
+        let mut pieces = self.counts.pieces();
+        if let Some(in_flight @ 1..) = self.in_flight {
+            pieces.insert(1, Piece::new(2, format!("{} in flight", number(in_flight))));
+        }
+        pieces
+    }
+}
+
+/// The history of a crawl that another process runs.
+pub fn history_of(view: &CrawlView) -> History {
+    let mut history = History::default();
+    for old in view.statistics.series.samples() {
+        let at = f64::from(old.at_seconds);
+        history.add(Sample { at, pages: old.pages, bytes: old.bytes, pending: old.pending });
+    }
+    history
+}
+
+fn sample(snapshot: &Snapshot, elapsed: Duration) -> Sample {
+    let bytes = snapshot.bytes.max(snapshot.received);
+    Sample { at: elapsed.as_secs_f64(), pages: snapshot.pages, bytes, pending: snapshot.outstanding() }
+}
+
+/// The limits that are not unlimited.
+fn budgets(limits: &Limits) -> Budgets {
+    Budgets {
+        pages: Some(limits.max_pages).filter(|pages| *pages < MAX_COUNT),
+        bytes: Some(limits.max_bytes).filter(|bytes| *bytes < MAX_LARGE_SIZE),
+        time: limits.max_time,
+    }
+}
+
+/// The hosts that wait, those first that wait for another reason than the delay of the crawl.
+fn waiting_hosts(snapshot: &Snapshot, statistics: &Statistics, limits: &Limits) -> Vec<Waiting> {
+    let mut hosts: Vec<&WaitingHost> = snapshot.waiting_hosts.iter().collect();
+    hosts.sort_by_key(|host| match (&host.why, mean_latency(statistics.hosts.get(&host.host))) {
+        (WaitReason::Busy | WaitReason::Paused, _) => 2,
+        (WaitReason::Delay(delay), latency) => u8::from(*delay <= limits.delay && !is_slow(latency, *delay)),
+        (WaitReason::Resting { .. } | WaitReason::RobotsTxt(_) | WaitReason::Slow, _) => 0,
+    });
+    hosts.into_iter().map(|host| waiting(host, statistics)).collect()
+}
+
+fn waiting(waiting: &WaitingHost, statistics: &Statistics) -> Waiting {
+    let host = statistics.hosts.get(&waiting.host);
+    let latency = mean_latency(host);
+    let why = match &waiting.why {
+        WaitReason::Delay(delay) if is_slow(latency, *delay) => slow(latency),
+        WaitReason::Delay(delay) => format!("delay {}{}", limit(*delay), delay_cause(*delay, host)),
+        WaitReason::Resting { for_, cause } => {
+            let is_failing = host.is_none_or(|host| host.consecutive_failures > 0);
+            let time = limit(Duration::from_secs(for_.as_secs().max(1)));
+            match is_failing {
+                true => format!("failing, next try in {time}: {cause}"),
+                false => format!("resting for {time}: {cause}"),
+            }
+        }
+        WaitReason::Slow => slow(latency),
+        WaitReason::RobotsTxt(cause) => robots_cause(cause),
+        WaitReason::Paused => "paused".into(),
+        WaitReason::Busy => "the workers are busy".into(),
+    };
+    Waiting { host: waiting.host.clone(), urls: waiting.waiting, why }
+}
+
+/// The mean time of a host's responses.
+fn mean_latency(host: Option<&HostStatistics>) -> Duration {
+    Duration::from_millis(host.and_then(HostStatistics::mean_latency_ms).unwrap_or_default())
+}
+
+/// Whether the time of the responses, and not the delay between them, holds up a host.
+fn is_slow(latency: Duration, delay: Duration) -> bool {
+    latency >= MIN_SLOW && latency > delay
+}
+
+fn slow(latency: Duration) -> String {
+    match latency >= MIN_SLOW {
+        true => format!("slow: {} per response", elapsed(latency)),
+        // The first slow response has not ended.
+        false => "slow".into(),
+    }
+}
+
+fn robots_cause(cause: &str) -> String {
+    format!("robots.txt fails ({cause})")
+}
+
+/// Whose delay it is, if robots.txt asks for it.
+fn delay_cause(delay: Duration, host: Option<&HostStatistics>) -> &'static str {
+    let of_robots = host.and_then(|host| host.crawl_delay_ms);
+    match of_robots.is_some_and(|of_robots| of_robots > 0 && u128::from(of_robots) == delay.as_millis()) {
+        true => " (robots.txt)",
+        false => "",
+    }
+}
+
+fn fetched(latest: &LatestUrl) -> Fetched {
+    let time = limit(Duration::from_millis(latest.ms.into()));
+    let is_page = latest.outcome == "page";
+    Fetched {
+        url: latest.url.clone(),
+        outcome: (!is_page).then(|| latest.outcome.clone()),
+        measures: if is_page { format!("{} · {time}", bytes(latest.bytes)) } else { time },
+    }
+}
+
+/// The lengths of the queues, and the loads of the workers.
+fn queues(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
+    let (url_queue, overflow) = snapshot.url_queue;
+    let prioritized = snapshot.priority_queues.iter().sum::<usize>();
+    let leased = snapshot.workers.iter().map(|(_, leased)| leased).sum::<usize>();
+    let lengths =
+        [("new", url_queue), ("overflow", overflow), ("prioritized", prioritized), ("leased", leased)];
+    let lengths = lengths.map(|(name, length)| format!("{name} {}", number(length as u64)));
+    let loads = snapshot.workers.iter().take(MAX_WORKERS).map(|(_, leased)| leased.to_string());
+    let mut loads = loads.collect::<Vec<_>>().join(" ");
+    if snapshot.workers.len() > MAX_WORKERS {
+        loads += " …";
+    }
+    let hosts = counted(snapshot.active_hosts as u64, "active host");
+    vec![
+        ("Queues", lengths.join(" · ")),
+        ("Workers", format!("{} · leased to each: {loads} · {hosts}", number(snapshot.workers.len() as u64))),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

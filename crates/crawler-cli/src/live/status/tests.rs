@@ -1,0 +1,143 @@
+//! What is said about a crawl, and how it fits a terminal.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::live::layout::{joined, width};
+use crate::live::screen::{Size, Style};
+use crate::live::warnings;
+
+/// A crawl of some hosts in its middle.
+fn view() -> CrawlView {
+    let mut snapshot = Snapshot::default();
+    (snapshot.admitted, snapshot.completed, snapshot.pages) = (500, 268, 256);
+    (snapshot.bytes, snapshot.requests) = (11_800_000, 280);
+    let outcomes = [("page", 256), ("HTTP 404", 10), ("timeout", 2)];
+    snapshot.outcomes = outcomes.map(|(label, count)| (label.to_owned(), count)).into();
+    let host = |host: &str, waiting, why| WaitingHost { host: host.into(), waiting, leased: 1, why };
+    let (cause, for_) = ("connection refused".to_owned(), Duration::from_millis(39_500));
+    snapshot.waiting_hosts = vec![
+        host("www.example.org", 200, WaitReason::Delay(Duration::from_secs(1))),
+        host("www.a-host-with-a-rather-long-name.example.org:8080", 20, WaitReason::Busy),
+        host("dead.example.org", 12, WaitReason::Resting { for_, cause }),
+        host("norobots.example.org", 5, WaitReason::RobotsTxt("HTTP 503".into())),
+        host("slow.example.org", 1, WaitReason::Slow),
+    ];
+    let mut statistics = Statistics::default();
+    statistics.in_flight = 12;
+    let latest = |url: &str, outcome: &str| LatestUrl {
+        url: url.into(),
+        outcome: outcome.into(),
+        bytes: 12_100,
+        ms: 120,
+        ..LatestUrl::default()
+    };
+    statistics.latest.push_back(latest("https://www.example.org/old", "HTTP 404"));
+    statistics
+        .latest
+        .push_back(latest(&format!("https://www.example.org/{}last.html", "path/".repeat(30)), "page"));
+    CrawlView {
+        snapshot,
+        statistics: Arc::new(statistics),
+        elapsed: Duration::from_secs(6),
+        limits: Limits {
+            max_pages: 10_000,
+            max_bytes: 50_000_000,
+            delay: Duration::from_secs(1),
+            ..Limits::default()
+        },
+        phase: CrawlPhase::Running,
+    }
+}
+
+fn status(view: &CrawlView) -> LiveStatus {
+    LiveStatus::new(view, &mut History::default())
+}
+
+fn text(columns: usize, rows: usize, is_verbose: bool) -> Vec<String> {
+    let lines = status(&view()).lines(Size { columns, rows }, is_verbose);
+    lines.into_iter().map(|(_, line)| line.trim_end().to_owned()).collect()
+}
+
+#[test]
+fn lines_say_how_far_a_crawl_is_and_what_holds_it_up() {
+    let expected = [
+        "256 of 10,000 pages · 11.8 of 50 MB · 0:06",
+        "232 pending · 12 in flight · 12 failed (HTTP 404 ×10, timeout ×2) · 280 requests",
+        "Waiting: dead.example.org          12 URLs  failing, next try in 39 s: connecti…",
+        "         norobots.example.org       5 URLs  robots.txt fails (HTTP 503)",
+        "         slow.example.org            1 URL  slow",
+        "         www.example.org          200 URLs  delay 1 s",
+        "         www.a-host-…le.org:8080   20 URLs  the workers are busy",
+        "Fetched: https://www.example.org/pa…h/path/path/path/last.html  12.1 KB · 120 ms",
+        "         https://www.example.org/old  HTTP 404 · 120 ms",
+    ];
+    assert_eq!(text(80, 24, false), expected);
+    let expected = ["256 of 10,000 pages · 0:06", "232 pending · 12 failed (HTTP 404 ×10, …)"];
+    assert_eq!(text(41, 24, false)[..2], expected);
+    let verbose = text(80, 24, true);
+    assert!(verbose[2].starts_with("Queues:  new 0 · "), "{verbose:?}");
+}
+
+#[test]
+fn lines_fit_every_terminal() {
+    for (columns, rows) in
+        (1..130).flat_map(|columns| [(columns, 3), (columns, 8), (columns, 24), (columns, 80)])
+    {
+        let lines = text(columns, rows, true);
+        assert!(lines.iter().all(|line| width(line) <= columns), "{columns}: {lines:?}");
+        assert!(lines.len() <= rows.max(7), "{rows}: {lines:?}");
+    }
+    assert_eq!(text(80, 9, false).len(), 5, "what is below is left out");
+}
+
+#[test]
+fn paused_crawl_has_no_estimate() {
+    let mut history = History::default();
+    let mut crawl = view();
+    for second in 0..30 {
+        crawl.elapsed = Duration::from_secs(second);
+        (crawl.snapshot.pages, crawl.snapshot.admitted) = (40 * second, 500 + 500 * second);
+        LiveStatus::new(&crawl, &mut history);
+    }
+    let headline = joined(&LiveStatus::new(&crawl, &mut history).headline());
+    assert_eq!(headline, "1,160 of 10,000 pages · 11.8 of 50 MB · 0:29 · 40 pages/s · about 4 m left");
+    crawl.phase = CrawlPhase::Paused;
+    let headline = joined(&LiveStatus::new(&crawl, &mut history).headline());
+    assert_eq!(headline, "paused · 1,160 of 10,000 pages · 11.8 of 50 MB · 0:29 · 40 pages/s");
+}
+
+#[test]
+fn unlimited_crawl_has_no_budgets() {
+    let limits = Limits { max_pages: MAX_COUNT, max_bytes: MAX_LARGE_SIZE, ..Limits::default() };
+    let time = Limits { max_time: Some(Duration::from_secs(3_600)), ..limits.clone() };
+    let headline = |limits| joined(&status(&CrawlView { limits, ..view() }).headline());
+    assert_eq!(headline(limits), "256 pages · 11.8 MB · 0:06");
+    assert_eq!(headline(time), "256 pages · 11.8 MB · 0:06 of 1 h 00 m · about 1 h left");
+}
+
+#[test]
+fn budgets_outages_and_hosts_that_were_given_up_are_warnings() {
+    let mut crawl = view();
+    assert_eq!(warnings::of(&crawl), Vec::<String>::new());
+    crawl.snapshot.pages = 9_612;
+    crawl.snapshot.network_down = Some(130);
+    for host in ["a.test", "b.test"] {
+        crawl.snapshot.unreachable_hosts.insert(host.into(), "timeout".into());
+    }
+    (crawl.limits.max_time, crawl.elapsed) = (Some(Duration::from_secs(100)), Duration::from_secs(95));
+    let expected = [
+        "the network is down for 2 m 10 s; no URL fails while requests wait",
+        "gave up a.test (timeout), and 1 other host",
+        "the crawl ends soon: 9,612 of 10,000 pages (--max-pages)",
+        "the crawl ends soon: 1:35 of 1 m 40 s (--max-time)",
+    ];
+    assert_eq!(warnings::of(&crawl), expected);
+    let lines = status(&crawl).lines(Size { columns: 80, rows: 24 }, false);
+    let shown: Vec<&str> =
+        lines.iter().filter(|(style, _)| *style == Style::Warning).map(|(_, line)| &**line).collect();
+    assert_eq!(shown.len(), 3);
+    assert_eq!(shown[2], "! and 2 more warnings");
+    crawl.phase = CrawlPhase::Ended("finished".into());
+    assert_eq!(warnings::of(&crawl), Vec::<String>::new());
+}
