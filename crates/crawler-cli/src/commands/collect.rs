@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crawler::StorageErrorKind;
-use crawler::internal::modules::output::finish::{Records, finish_file};
+use crawler::internal::modules::output::finish::{Records, finish_file_of_crawl};
 use crawler::internal::modules::output::parts::{self, Destination, MergeError, MergeReport};
 
 use crate::args::{CollectJob, CollectOutput};
@@ -58,7 +58,7 @@ fn records_of_one_process(parts: &[PathBuf]) -> Option<Records> {
 
 /// Makes an output from its records file, and returns the exit status.
 fn finish(records: &Records, output: &Path, overwrite: bool) -> u8 {
-    match finish_file(records, output, overwrite) {
+    match finish_file_of_crawl(records, output, overwrite) {
         Ok(())
             if print_stdout(&format!(
                 "made {} from its records\n",

@@ -169,7 +169,7 @@ fn reached_limit_is_named_and_can_be_raised() {
     assert_eq!((again.outcomes()["page"], web.hits()), (10, hits), "no request was sent");
     assert_eq!(state_dir.resume("--max-pages 20").wait().expect(0).outcomes()["page"], 20);
     assert_eq!(crawl("--max-pages 25").expect(0).outcomes()["page"], 25);
-    for (option, most, more) in [("--max-bytes", "5KB", "6KB"), ("--max-time", "600ms", "700ms")] {
+    for (option, most, more) in [("--max-bytes", "5KB", "6KB"), ("--max-time", "3s", "3100ms")] {
         let state_dir = StateDir::new();
         let crawl = state_dir.crawl(web.url("/")).with("--scope host --delay 100ms").with(option).with(most);
         let words = format!("): crawler resume {} {option} N\n", state_dir.state());

@@ -246,7 +246,8 @@ fn cut_off_worker(mode: Mode) {
     assert_eq!(status, Some(143), "{output}");
     wait_for("its next request", || requests_by(&fixture, "cut-off").len() > returned);
     let outputs: Vec<String> = roles.into_iter().map(Process::wait_for_success).collect();
-    assert_eq!(outputs[1].contains(WAITING_FOR_REDIS), mode == Mode::BlackHole, "{outputs:?}");
+    // Held replies may arrive before the worker says that it waits.
+    assert!(outputs[1].contains(WAITING_FOR_REDIS) || mode == Mode::Hold, "{outputs:?}");
     fixture.check();
 }
 

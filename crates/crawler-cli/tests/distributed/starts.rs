@@ -97,7 +97,7 @@ fn interrupt_of_all_processes_is_reported_once() {
     controller.signal(Signal::INT);
     let (status, output) = controller.wait();
     assert_eq!(status, Some(130), "{output}");
-    assert_eq!(output.matches("interrupt again to exit at once").count(), 1, "{output}");
+    assert_eq!(output.matches("press Ctrl-C again to stop now").count(), 1, "{output}");
 }
 
 #[test]

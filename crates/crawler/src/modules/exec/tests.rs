@@ -207,11 +207,14 @@ fn pages_wait_for_a_program_that_does_not_read() {
 
 #[test]
 fn program_that_never_reads_is_killed_when_the_crawl_stops() {
-    let exec = Exec::with_timeouts("exec sleep 1000", Timeouts { exit: Duration::from_millis(400), ..QUICK });
+    let directory = tempfile::tempdir().unwrap();
+    let program = command(directory.path(), "echo > FILE; exec sleep 1000");
+    let exec = Exec::with_timeouts(&program, Timeouts { exit: Duration::from_millis(400), ..QUICK });
     let start = Instant::now();
     thread::scope(|threads| {
         let sent = threads.spawn(|| exec.process_page(&page(0)));
-        while exec.queue.stall(Duration::ZERO).is_none() {
+        // The program is started for the page.
+        while !directory.path().join("seen").exists() {
             thread::sleep(Duration::from_millis(1));
         }
         exec.shutdown_requested();

@@ -179,10 +179,14 @@ pub fn finish_file(records: &Records, target: &Path, overwrite: bool) -> Result<
     if let Some(finisher) = spec.output.finisher() {
         finisher.check_target(target)?;
     }
-    spec.finish_from(records)?;
-    let is_in_use = File::open(&records.path).is_ok_and(|file| !file_lock::lock(&file));
-    if let (Target::File(path), true) = (&spec.target, is_in_use) {
-        FoundTarget::note_made(path);
+    spec.finish_from(records)
+}
+
+/// Does the same with the records file of a crawl, which may still run: it may replace the target when it ends.
+pub fn finish_file_of_crawl(records: &Records, target: &Path, overwrite: bool) -> Result<(), StorageError> {
+    finish_file(records, target, overwrite)?;
+    if File::open(&records.path).is_ok_and(|file| !file_lock::lock(&file)) && target.is_file() {
+        FoundTarget::note_made(target);
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ fn target_that_was_made_from_the_records_during_the_crawl_is_replaced_and_no_oth
     let mut files = OutputFiles::open(&specs, Start::Fresh).unwrap();
     files.flush().unwrap();
     let records = Records::open(&records_path(&target)).unwrap().unwrap();
-    finish_file(&records, &target, false).unwrap();
+    finish_file_of_crawl(&records, &target, false).unwrap();
     files.check_unchanged(0, &specs[0].target).unwrap();
     fs::write(&target, "precious").unwrap();
     let error = files.check_unchanged(0, &specs[0].target).unwrap_err();
