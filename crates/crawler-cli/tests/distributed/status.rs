@@ -1,5 +1,9 @@
 //! What a terminal shows of a distributed crawl: the display of the controller, and `crawler status --watch`.
 
+use std::time::Duration;
+
+use rustix::process::Signal;
+
 use super::fixture::{Fixture, is_over};
 use super::process::Process;
 use super::terminal::{Screen, Terminal};
@@ -59,6 +63,41 @@ fn distributed_crawl_is_shown_like_a_local_one() {
         "{output}"
     );
     assert!(is_over(&fixture.status()));
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn lines_of_a_distributed_crawl_follow_the_terminal() {
+    // It does not end before the test does.
+    let fixture = Fixture { delay: Duration::from_secs(5), ..Fixture::slow(6, 40) };
+    let mut crawl = Terminal::run(&fixture.crawl(2, &["--max-pages", "100000"]), 100, 30);
+    crawl.until("the lines", |screen| screen.count(" pending") == 1);
+    let watch = Terminal::run(&fixture.crawler(&["status", "--watch", "500ms"]), 100, 30);
+    for mut terminal in [watch, crawl] {
+        terminal.until("the lines", |screen| screen.count(" pending") == 1);
+        for (columns, rows) in [(50, 24), (120, 30), (40, 10), (80, 24)] {
+            let before = terminal.screen().bytes.len();
+            terminal.resize(columns, rows, true);
+            terminal.until("the next lines", |screen| {
+                let painted = String::from_utf8_lossy(&screen.bytes[before..]).matches(" pending").count();
+                painted >= 2 && screen.count(" pending") == 1
+            });
+            let screen = terminal.screen();
+            assert!(
+                screen.live_lines().iter().all(|line| line.chars().count() <= columns),
+                "{}",
+                screen.text()
+            );
+        }
+        terminal.signal(Signal::TSTP);
+        terminal.until("no lines", |screen| !screen.has(" pending"));
+        terminal.signal(Signal::CONT);
+        terminal.until("the lines", |screen| screen.count(" pending") == 1);
+        terminal.press(b"\x03");
+        let (status, screen) = terminal.wait();
+        assert_eq!(status, Some(130), "{}", screen.text());
+        assert_eq!(screen.count(" pending"), 0, "{}", screen.text());
+    }
 }
 
 #[test]
