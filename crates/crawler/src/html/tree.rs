@@ -213,7 +213,7 @@ impl<'p> Tree<'p> {
         self.text_in_steps(element, max_bytes, &mut unlimited)
     }
 
-    /// The same, within a number of steps, each through a node or [`BYTES_PER_STEP`] of its text. They are taken from `steps`; the
+    /// The same, within a number of steps, each through a node or `BYTES_PER_STEP` of its text. They are taken from `steps`; the
     /// text ends where none is left.
     pub fn text_in_steps(&self, element: NodeId, max_bytes: usize, steps: &mut usize) -> String {
         if let Some(child) = self.first_child(element)
