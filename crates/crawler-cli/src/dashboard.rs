@@ -5,6 +5,8 @@
 
 pub mod access;
 mod action;
+mod announcement;
+mod connections;
 mod events;
 mod feed;
 mod health;
@@ -24,12 +26,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crawler::internal::log::NOTICE;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use self::access::{Listening, Secret, TOKEN_VARIABLE};
+use self::announcement::Announcement;
+pub use self::announcement::AnnouncementForm;
+use self::connections::Connections;
 use self::feed::Feed;
 use self::routes::Site;
-use self::server::MAX_CONNECTIONS;
 pub use self::source::{ProcessSource, RedisSource, Source, StateSource};
 pub use self::view::Mode;
 use crate::log;
@@ -51,14 +55,6 @@ pub struct DashboardConfig {
     pub names: Vec<String>,
     /// How many hosts have metrics of their own.
     pub metrics_hosts: usize,
-}
-
-/// A URL of the server.
-struct Announcement {
-    /// What is printed.
-    text: String,
-    /// The same without the token, for a log file: others may read it, now or later.
-    without_token: String,
 }
 
 /// The running server. It ends when it is dropped.
@@ -105,12 +101,13 @@ impl Dashboard {
 
     /// Prints its URLs, or logs them if the log takes the place of what is printed. A random token is in one of them, and
     /// nowhere else.
-    pub fn announce(&self, print: impl Fn(&str)) {
-        for Announcement { text, without_token } in &self.announcements {
+    pub fn announce(&self, form: AnnouncementForm, print: impl Fn(&str)) {
+        for announcement in &self.announcements {
             let is_printed = !log::is_on_stderr();
-            tracing::info!(target: NOTICE, "{}", if is_printed { without_token } else { text });
-            if is_printed {
-                print(text);
+            let without_token = announcement.without_token();
+            tracing::info!(target: NOTICE, "{}", if is_printed { without_token } else { announcement.text() });
+            if let Some(text) = announcement.in_form(form).filter(|_| is_printed) {
+                print(&text);
             }
         }
     }
@@ -132,7 +129,7 @@ async fn run(
     feed: Arc<Feed>,
     stopped: oneshot::Receiver<()>,
 ) {
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = Arc::new(Connections::new());
     let mut servers = tokio::task::JoinSet::new();
     for (listener, listening) in listeners {
         // A listener that was just created can be used.
@@ -151,7 +148,7 @@ async fn run(
     servers.abort_all();
     while servers.join_next().await.is_some() {}
     feed.finish().await;
-    let _ = tokio::time::timeout(FINISH_TIMEOUT, connections.acquire_many(MAX_CONNECTIONS as u32)).await;
+    let _ = tokio::time::timeout(FINISH_TIMEOUT, connections.finish()).await;
 }
 
 /// The token of the server: chosen by the user, or random once one is needed.
@@ -191,9 +188,10 @@ fn listen(
     };
     let listener = TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
+    let has_chosen_port = address.port() != 0;
     let address = listener.local_addr().map_err(failed)?;
     let token = tokens.of(address.ip())?;
-    Ok((listener, Listening { address, has_page, names: config.names.clone(), token }))
+    Ok((listener, Listening { address, has_chosen_port, has_page, names: config.names.clone(), token }))
 }
 
 /// The URLs of the server. A random token is in one of them only.
@@ -201,16 +199,12 @@ fn announcements(listeners: &[(TcpListener, Listening)], tokens: &Tokens) -> Vec
     let mut random = tokens.random.as_ref();
     let announce = |(_, listening): &(TcpListener, Listening)| {
         let url = format!("http://{}/", reachable(listening.address));
-        let token = listening.token.as_ref().and_then(|_| random.take());
-        let without_token = match listening.has_page {
-            true => format!("dashboard: {url}"),
-            false => format!("metrics: {url}metrics"),
-        };
-        let token = token.map_or_else(String::new, |token| match listening.has_page {
-            true => format!("?token={}", token.text()),
-            false => format!(", with the header Authorization: Bearer {}", token.text()),
-        });
-        Announcement { text: format!("{without_token}{token}"), without_token }
+        let token = listening.token.as_ref().and_then(|_| random.take()).cloned();
+        let is_needed = token.is_some() || !listening.has_chosen_port;
+        match listening.has_page {
+            true => Announcement { name: "dashboard", url, token, is_needed },
+            false => Announcement { name: "metrics", url: url + "metrics", token, is_needed },
+        }
     };
     listeners.iter().map(announce).collect()
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-pub use crawler::internal::format::{counted, number};
+use crawler::internal::format::long_time;
+pub use crawler::internal::format::{counted, limit, number};
 
 /// A size in decimal units.
 pub fn bytes(count: u64) -> String {
@@ -66,22 +67,6 @@ pub fn remaining(time: Duration) -> String {
 pub fn elapsed(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 59.95 { format!("{seconds:.1} s") } else { long_time(seconds.round() as u64) }
-}
-
-/// A duration that the user set, without rounding where it is short: `250 ms`, `1.5 s`, `30 s`, `2 m 00 s`.
-pub fn limit(time: Duration) -> String {
-    match time.as_millis() {
-        milliseconds @ 0..1_000 => format!("{milliseconds} ms"),
-        1_000..60_000 => format!("{} s", time.as_secs_f64()),
-        _ => long_time(time.as_secs()),
-    }
-}
-
-fn long_time(seconds: u64) -> String {
-    match seconds {
-        0..3_600 => format!("{} m {:02} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {:02} m", number(seconds / 3_600), seconds / 60 % 60),
-    }
 }
 
 /// Pages per second.

@@ -1,4 +1,6 @@
-//! Formats numbers for people: `1,013`, `2 pages`.
+//! Formats numbers and durations for people: `1,013`, `2 pages`, `1.5 s`.
+
+use std::time::Duration;
 
 /// A number with thousands separators.
 pub fn number(number: u64) -> String {
@@ -18,14 +20,44 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", number(count), if count == 1 { "" } else { "s" })
 }
 
+/// A duration that is a setting or a limit, to the millisecond where it is short: `250 ms`, `1.5 s`, `30 s`, `2 m 00 s`.
+pub fn limit(time: Duration) -> String {
+    match (time.as_secs_f64() * 1e3).round() {
+        milliseconds if milliseconds < 1e3 => format!("{milliseconds} ms"),
+        milliseconds if milliseconds < 6e4 => format!("{} s", milliseconds / 1e3),
+        milliseconds => long_time((milliseconds / 1e3) as u64),
+    }
+}
+
+/// A duration of a minute or more: `2 m 03 s`, `1 h 04 m`.
+pub fn long_time(seconds: u64) -> String {
+    match seconds {
+        0..3_600 => format!("{} m {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} m", number(seconds / 3_600), seconds / 60 % 60),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_thousands_separators() {
+    fn numbers_have_thousands_separators_and_durations_are_short() {
         for (value, text) in [(0, "0"), (999, "999"), (1_013, "1,013"), (1_234_567, "1,234,567")] {
             assert_eq!(number(value), text);
+        }
+        let times = [
+            (0, "0 ms"),
+            (27_895_189, "28 ms"),
+            (250_000_000, "250 ms"),
+            (999_600_000, "1 s"),
+            (1_507_302_745, "1.507 s"),
+            (30_000_000_000, "30 s"),
+            (59_999_900_000, "1 m 00 s"),
+            (90_000_000_000, "1 m 30 s"),
+        ];
+        for (nanoseconds, text) in times {
+            assert_eq!(limit(Duration::from_nanos(nanoseconds)), text);
         }
         assert_eq!((counted(1, "page"), counted(2_000, "page")), ("1 page".into(), "2,000 pages".into()));
     }

@@ -13,6 +13,7 @@ pub use self::control::CrawlControl;
 pub use self::pause::Pause;
 use crate::backend::AdmitCounts;
 use crate::crawl_view::Limits;
+use crate::format::{limit, number};
 use crate::html::{self, normal_form};
 use crate::scope::Blocked;
 use crate::time_text::time_text;
@@ -69,9 +70,18 @@ impl ControlAction {
         format!("cannot {action}: {why}")
     }
 
-    /// Whether the change is gone when the crawl is resumed.
-    pub(crate) fn is_temporary(&self) -> bool {
-        !matches!(self, ControlAction::Resume | ControlAction::Stop | ControlAction::AddSeed(_))
+    /// What a crawl does with the change that is resumed from its state later, if it does not keep it: a sentence.
+    pub(crate) fn after_resume(&self) -> Option<&'static str> {
+        match self {
+            ControlAction::Resume | ControlAction::Stop | ControlAction::AddSeed(_) => None,
+            ControlAction::Pause => {
+                Some("If the crawl ends meanwhile, `crawler resume` continues it without the pause.")
+            }
+            ControlAction::BlockHost(_) | ControlAction::BlockPattern(_) => {
+                Some("This holds until the crawl ends. To keep it, resume the crawl with --exclude.")
+            }
+            _ => Some("This holds until the crawl ends. To keep it, resume the crawl with the option."),
+        }
     }
 }
 
@@ -132,34 +142,34 @@ impl LiveSettings {
         let too_small = || Err("it is 0; give a larger number".to_owned());
         Ok(match action {
             ControlAction::Pause if std::mem::replace(&mut self.is_paused, true) => {
-                "The crawl was paused already.".into()
+                "The crawl is paused already.".into()
             }
             ControlAction::Pause => "The crawl is paused; requests in flight finish.".into(),
             ControlAction::Resume if !std::mem::replace(&mut self.is_paused, false) => {
-                "The crawl was not paused.".into()
+                "The crawl is not paused.".into()
             }
             ControlAction::Resume => "The crawl continues.".into(),
             ControlAction::SetDelay(delay) => {
                 self.delay = Some(limited(*delay, MAX_DELAY)?);
-                format!("The delay is {}; hosts that want a longer one keep it.", time_text(*delay))
+                format!("The delay is {} per host; a longer one that a host asks for stays.", limit(*delay))
             }
             ControlAction::SetMaxPages(0) | ControlAction::SetMaxBytes(0) => return too_small(),
             ControlAction::SetMaxPages(pages) => {
                 self.max_pages = Some(*pages);
-                format!("The maximum number of pages is {pages}.")
+                format!("The maximum number of pages is {}.", number(*pages))
             }
             ControlAction::SetMaxBytes(bytes) => {
                 self.max_bytes = Some(*bytes);
-                format!("The maximum number of bytes is {bytes}.")
+                format!("The maximum number of bytes is {}.", number(*bytes))
             }
             ControlAction::SetMaxTime(None) => {
                 self.max_time = Some(MaxTime::Unlimited);
-                "There is no maximum time.".into()
+                "The crawl has no maximum time any more.".into()
             }
             ControlAction::SetMaxTime(Some(Duration::ZERO)) => return too_small(),
             ControlAction::SetMaxTime(Some(time)) => {
                 self.max_time = Some(MaxTime::Limited(limited(*time, MAX_TIME)?));
-                format!("The maximum time is {}.", time_text(*time))
+                format!("The maximum time is {}.", limit(*time))
             }
             ControlAction::BlockHost(host) => self.block_host(host)?,
             ControlAction::BlockPattern(pattern) => self.block_pattern(pattern)?,
@@ -173,7 +183,7 @@ impl LiveSettings {
         if !self.blocked_hosts.contains(&host) {
             add_limited(&mut self.blocked_hosts, host.clone(), MAX_BLOCKED_HOSTS)?;
         }
-        Ok(format!("No further request is sent to {host}; its waiting URLs are rejected."))
+        Ok(format!("No further request is sent to {host}; its waiting URLs are skipped."))
     }
 
     fn block_pattern(&mut self, pattern: &str) -> Result<String, String> {
@@ -183,7 +193,7 @@ impl LiveSettings {
             // All of them together may be too large.
             self.blocked()?;
         }
-        Ok(format!("No further URL that matches {pattern} is fetched; waiting ones are rejected."))
+        Ok(format!("No further URL that matches {pattern} is fetched; waiting ones are skipped."))
     }
 
     /// What blocks these hosts and patterns.
@@ -221,20 +231,24 @@ fn limited(time: Duration, max: Duration) -> Result<Duration, String> {
 
 fn add_limited(list: &mut Vec<String>, entry: String, max: usize) -> Result<(), String> {
     if list.len() >= max {
-        return Err(format!("{max} are blocked already; stop the crawl and change its settings"));
+        let max = number(max as u64);
+        return Err(format!("{max} are blocked already; stop the crawl and resume it with --exclude"));
     }
     list.push(entry);
     Ok(())
 }
 
 /// Why a seed is not added that is blocked.
-pub(crate) const ADDED_SEED_IS_BLOCKED: &str = "it was blocked while the crawl ran; start a crawl of its own";
+pub(crate) const ADDED_SEED_IS_BLOCKED: &str =
+    "its host or URL was blocked in this crawl; crawl it with another one";
 
 /// What was done with a seed. Without counts, it waits for a process that admits it.
 pub(crate) fn added_seed_text(url: &Url, admitted: Option<AdmitCounts>) -> String {
     match admitted {
-        None => format!("The seed {url} waits to be admitted."),
-        Some(AdmitCounts { new: 0, .. }) => format!("{url} was found before; the scope is extended by it."),
+        None => format!("The seed {url} is stored; the frontier process adds it when it runs."),
+        Some(AdmitCounts { new: 0, .. }) => {
+            format!("{url} was found before and is not fetched again; the scope is extended by it.")
+        }
         Some(_) => format!("Added the seed {url}."),
     }
 }

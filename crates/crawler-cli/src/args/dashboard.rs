@@ -80,7 +80,7 @@ pub struct DashboardCommandArgs {
     listen: Option<SocketAddr>,
     #[command(flatten)]
     serving: ServingArgs,
-    /// Print nothing unless an error occurs
+    /// Print only errors, and the address if its port or token is random
     #[arg(short, long)]
     quiet: bool,
 }

@@ -62,8 +62,8 @@ pub async fn run(job: ClassicJob) -> u8 {
             return EXIT_USAGE;
         }
     };
-    if let Some(dashboard) = dashboard.as_ref().filter(|_| job.verbosity != Verbosity::Quiet) {
-        dashboard.announce(|line| print_stderr(&format!("{line}\n")));
+    if let Some(dashboard) = &dashboard {
+        dashboard.announce(job.verbosity.into(), |line| print_stderr(&format!("{line}\n")));
     }
     let watched = job.crawl.on_status(move |view| observed.update(view));
     let status = crawl(&job.seed, watched, printing).await;

@@ -82,7 +82,7 @@ pub async fn run(job: CrawlJob) -> u8 {
         }
     };
     if let Some(dashboard) = &dashboard {
-        dashboard.announce(|line| display.print_logged(line));
+        display.announce_server(dashboard);
     }
     let report = tokio::select! {
         report = control(job, &shared, &display, &stop, &reader) => report,

@@ -182,7 +182,7 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
         }
     };
     if let Some(dashboard) = &dashboard {
-        dashboard.announce(|line| display.print_logged(line));
+        display.announce_server(dashboard);
     }
     if let Some(warning) = options.fetch.warning() {
         display.print(warning);

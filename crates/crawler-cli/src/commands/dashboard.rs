@@ -12,7 +12,7 @@ use crate::args::{CrawlSource, DashboardJob};
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::status_of;
 use crate::commands::with_hint;
-use crate::dashboard::{Dashboard, RedisSource, Source, StateSource};
+use crate::dashboard::{AnnouncementForm, Dashboard, RedisSource, Source, StateSource};
 use crate::printable::{print_error, print_stderr, printable};
 use crate::{EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_USAGE};
 
@@ -38,8 +38,9 @@ pub async fn run(job: DashboardJob) -> u8 {
             return EXIT_USAGE;
         }
     };
-    if let Some(dashboard) = dashboard.as_ref().filter(|_| !is_quiet) {
-        dashboard.announce(|line| print_stderr(&format!("{line}\n")));
+    if let Some(dashboard) = &dashboard {
+        let form = if is_quiet { AnnouncementForm::Quiet } else { AnnouncementForm::Text };
+        dashboard.announce(form, |line| print_stderr(&format!("{line}\n")));
     }
     wait_for_signal().await
 }

@@ -170,13 +170,16 @@ pub async fn why_text(source: &CrawlSource, url: &Url, max_time: Duration) -> Re
     Ok((lines.iter().map(|line| format!("{}\n", printable(line))).collect(), is_known))
 }
 
+/// Why nothing is known of a URL of a crawl without a state, and what to do about it.
+pub const IN_MEMORY: &str = "a crawl in memory records only its latest URLs; start it with --state DIR or --redis URL to ask about all";
+
 /// What the options of a crawl without a state say about a URL.
 pub fn why_without_state(url: &Url, options: &CrawlOptions) -> String {
     let url = stripped(url, Some(options));
     let scope = options.link_scope().ok();
     let outcome = match rejection(&url, scope.as_ref()) {
         Some(_) => format!("never admitted, {}", why_not_admitted(&url, Some(options), scope)),
-        None => "not known, because the crawl is in memory only; use --state or --redis".into(),
+        None => format!("not known, because {IN_MEMORY}"),
     };
     let url = without_credentials(&url).to_string();
     format!("{}\n  outcome: {}\n", printable(&url), printable(&outcome))

@@ -24,7 +24,7 @@ use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::stdout_reader::StdoutReader;
 use crate::commands::crawl::{SpareConnections, status_of};
 use crate::commands::{hint, with_hint};
-use crate::dashboard::{Dashboard, Mode, ProcessSource, RedisSource, Source};
+use crate::dashboard::{AnnouncementForm, Dashboard, Mode, ProcessSource, RedisSource, Source};
 use crate::printable::{print_error, print_message, print_stderr};
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_PROXY, EXIT_USAGE, signals};
 
@@ -62,8 +62,9 @@ pub async fn run(kind: RoleKind, role: RoleOptions) -> u8 {
         Ok(dashboard) => dashboard,
         Err(error) => return usage_error(&error),
     };
-    if let Some(dashboard) = dashboard.as_ref().filter(|_| !is_quiet) {
-        dashboard.announce(|line| print_stderr(&format!("{line}\n")));
+    if let Some(dashboard) = &dashboard {
+        let form = if is_quiet { AnnouncementForm::Quiet } else { AnnouncementForm::Text };
+        dashboard.announce(form, |line| print_stderr(&format!("{line}\n")));
     }
     let status = tokio::select! {
         status = run_role(kind, &role, shared, &stop, &mut cookies, &observed) => signal_status.get().unwrap_or(status),

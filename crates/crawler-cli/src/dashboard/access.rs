@@ -81,6 +81,8 @@ impl Secret {
 pub struct Listening {
     /// The address, with the port that the system chose.
     pub address: SocketAddr,
+    /// Whether the user chose the port.
+    pub has_chosen_port: bool,
     /// Whether the page is served, or only what monitoring reads.
     pub has_page: bool,
     /// Further names under which browsers reach the server.
@@ -250,6 +252,7 @@ mod tests {
     fn listening(address: &str, token: Option<&str>) -> Listening {
         Listening {
             address: address.parse().unwrap(),
+            has_chosen_port: true,
             has_page: true,
             names: vec!["crawler.example".into()],
             token: token.map(|token| Secret(token.into())),

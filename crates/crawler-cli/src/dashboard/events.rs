@@ -7,10 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Without a message for this long, a comment is sent, which shows whether the client is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// After this time a stream ends, and the client connects again. A client that is gone, or a proxy that keeps the connections of
+/// clients that are gone, has its place only for so long.
+const MAX_STREAM_TIME: Duration = Duration::from_secs(10 * 60);
 
 /// How long a browser waits before it connects again, in milliseconds.
 const RETRY_MILLIS: u32 = 2_000;
@@ -37,6 +41,8 @@ type Next = Pin<Box<dyn Future<Output = Option<(Bytes, Viewer)>> + Send>>;
 /// What a viewer has received.
 struct Viewer {
     messages: watch::Receiver<Arc<Message>>,
+    /// When the stream ends.
+    until: Instant,
     /// Whether the last message was sent.
     is_over: bool,
     /// Counted among the viewers until it is dropped.
@@ -50,7 +56,17 @@ impl EventStream {
         messages: watch::Receiver<Arc<Message>>,
         permit: OwnedSemaphorePermit,
     ) -> EventStream {
-        let viewer = Viewer { messages, is_over: false, _permit: permit };
+        EventStream::lasting(MAX_STREAM_TIME, first, messages, permit)
+    }
+
+    fn lasting(
+        time: Duration,
+        first: Bytes,
+        messages: watch::Receiver<Arc<Message>>,
+        permit: OwnedSemaphorePermit,
+    ) -> EventStream {
+        let until = Instant::now() + time;
+        let viewer = Viewer { messages, until, is_over: false, _permit: permit };
         let first =
             [format!("retry: {RETRY_MILLIS}\n").as_bytes(), &event("status", None, &first)].concat().into();
         EventStream { next: Box::pin(async { Some((first, viewer)) }) }
@@ -70,6 +86,10 @@ impl Viewer {
     async fn next(mut self) -> Option<(Bytes, Viewer)> {
         if self.is_over {
             return None;
+        }
+        if Instant::now() >= self.until {
+            self.is_over = true;
+            return Some((event("reconnect", None, b"{}"), self));
         }
         let bytes = match timeout(KEEP_ALIVE, self.messages.changed()).await {
             Err(_) => Bytes::from_static(b": waiting\n\n"),
@@ -99,6 +119,18 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
+
+    #[tokio::test]
+    async fn stream_whose_time_is_over_asks_the_client_to_connect_again() {
+        let (_sender, receiver) = watch::channel(Arc::default());
+        let viewers = Arc::new(Semaphore::new(1));
+        let permit = Arc::clone(&viewers).acquire_owned().await.unwrap();
+        let mut stream = EventStream::lasting(Duration::ZERO, Bytes::from_static(b"{}"), receiver, permit);
+        let mut next = async || poll_fn(|context| stream.poll_next(context)).await;
+        assert!(next().await.is_some());
+        assert_eq!(next().await.as_deref(), Some(&b"event: reconnect\ndata: {}\n\n"[..]));
+        assert_eq!(next().await, None);
+    }
 
     #[tokio::test]
     async fn slow_viewer_skips_to_the_latest_message_and_gets_the_last() {

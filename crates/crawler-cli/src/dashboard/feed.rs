@@ -82,8 +82,10 @@ impl Feed {
 
     /// The same with the history of the crawl, which a viewer needs once.
     pub async fn status_with_history(&self) -> Bytes {
-        let (status, view) = (self.status().await, self.view().await);
-        let history = serde_json::to_string(&history(&view.crawl.statistics)).unwrap_or_else(|_| "[]".into());
+        let mut state = self.state.lock().await;
+        self.refresh(&mut state).await;
+        let (status, statistics) = (state.render(), &state.view.crawl.statistics);
+        let history = serde_json::to_string(&history(statistics)).unwrap_or_else(|_| "[]".into());
         let open = status.strip_suffix(b"}").unwrap_or(&status);
         [open, b",\"history\":", history.as_bytes(), b"}"].concat().into()
     }
@@ -139,7 +141,7 @@ impl FeedState {
         if let Some(rendered) = &self.rendered {
             return rendered.clone();
         }
-        let rates = self.rates.measure(&self.view, Instant::now());
+        let rates = self.rates.measure(&self.view);
         // Numbers and texts can always be rendered.
         let json =
             serde_json::to_vec(&DashboardStatus::new(&self.view, rates)).unwrap_or_else(|_| b"{}".to_vec());

@@ -42,7 +42,7 @@ fn families(view: &View, hosts: usize) -> Vec<Family> {
     families.extend(pages(statistics));
     families.extend(top_hosts(statistics, hosts));
     if !view.is_worker {
-        families.extend(urls(snapshot));
+        families.extend(urls(view));
         families.extend(queues(snapshot, statistics));
         families.extend(stored(snapshot));
         families.extend(services(snapshot, statistics));
@@ -85,20 +85,19 @@ fn crawl(view: &View) -> Vec<Family> {
     ]
 }
 
-fn urls(snapshot: &Snapshot) -> Vec<Family> {
+fn urls(view: &View) -> Vec<Family> {
+    let (counts, snapshot) = (view.counts(), view.snapshot());
     let of_group = |group: OutcomeGroup| {
         let labels = snapshot.outcomes.iter().filter(|(label, _)| OutcomeGroup::of_label(label) == group);
         labels.map(|(_, count)| *count).sum::<u64>() as f64
     };
     let rejected: u64 = snapshot.links_rejected.values().sum();
     vec![
-        counter("crawler_urls_admitted_total", "Distinct URLs admitted to the crawl.")
-            .count(snapshot.admitted),
+        counter("crawler_urls_admitted_total", "Distinct URLs admitted to the crawl.").count(counts.admitted),
         counter("crawler_urls_completed_total", "URLs completed, by the group of their outcome.").with_all(
             GROUPS.iter().map(|(group, name)| (vec![("outcome", (*name).to_owned())], of_group(*group))),
         ),
-        gauge("crawler_urls_pending", "URLs admitted and not completed.")
-            .value(snapshot.outstanding() as f64),
+        gauge("crawler_urls_pending", "URLs admitted and not completed.").value(counts.pending as f64),
         counter("crawler_links_total", "Links found on pages, by what became of them.").with_all(
             [("new", snapshot.links_new), ("seen", snapshot.links_seen), ("rejected", rejected)]
                 .map(|(name, count)| (vec![("result", name.to_owned())], count as f64)),
@@ -244,7 +243,7 @@ fn redis(redis: Option<&RedisHealth>, statistics: &Statistics) -> Vec<Family> {
         gauge("crawler_redis_persistence_ok", "Whether Redis could write to its disk.")
             .maybe(is_durable.map(|is_ok| f64::from(u8::from(is_ok)))),
         gauge("crawler_redis_reply_seconds", "How long Redis took to reply last.")
-            .maybe(of(|redis| redis.rtt_ms).map(|millis| millis / 1_000.0)),
+            .maybe(redis.and_then(|redis| redis.rtt_ms).map(|millis| millis / 1_000.0)),
     ]
 }
 

@@ -26,7 +26,7 @@ use super::response::{
 use crate::values;
 
 /// Viewers at a time.
-const MAX_STREAMS: usize = 16;
+pub const MAX_STREAMS: usize = 16;
 
 /// Queries for URLs at a time, until their answers are sent: each may take megabytes.
 const MAX_QUERIES: usize = 4;
@@ -101,6 +101,11 @@ impl Resource {
     }
 }
 
+/// Whether a request for this path is one of monitoring.
+pub fn is_for_monitoring(path: &str) -> bool {
+    Resource::at(path).is_some_and(Resource::is_for_monitoring)
+}
+
 impl Site {
     /// A site that shows a crawl. Actions are reported to `log`.
     pub fn new(feed: Arc<Feed>, metrics_hosts: usize, log: ActionLog) -> Result<Site, String> {
@@ -128,6 +133,12 @@ impl Site {
                 return to_page_with_cookie(&cookie);
             }
             return refused(refusal);
+        }
+        // The token does not stay in the address bar, where others see it.
+        if resource == Some(Resource::Page)
+            && let Some(cookie) = listening.token_cookie(head.uri.query())
+        {
+            return to_page_with_cookie(&cookie);
         }
         let Some(resource) = resource else { return text(StatusCode::NOT_FOUND, "There is nothing here.") };
         match (resource, &head.method) {

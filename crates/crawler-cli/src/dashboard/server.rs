@@ -7,21 +7,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::Sleep;
 
 use super::access::Listening;
-use super::routes::Site;
-
-/// Connections at a time. More wait until one is closed.
-pub const MAX_CONNECTIONS: usize = 64;
+use super::connections::{Connection, Connections};
+use super::response::{Content, text};
+use super::routes::{Site, is_for_monitoring};
 
 /// The largest head of a request, and what is buffered of a response.
 const MAX_HEAD_BYTES: usize = 16 << 10;
@@ -30,7 +28,11 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a client may take to receive anything, before its connection is closed.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the system may buffer of a response. Few messages of a stream fit in, so a client that does not read is noticed, and a
+/// slow one skips messages instead of getting old ones.
+const SEND_BUFFER: usize = 32 << 10;
 
 /// The pause after a connection could not be accepted, for instance because all files are in use.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -40,31 +42,42 @@ pub async fn serve(
     listener: TcpListener,
     listening: Arc<Listening>,
     site: Arc<Site>,
-    connections: Arc<Semaphore>,
+    connections: Arc<Connections>,
 ) -> Infallible {
     loop {
-        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else {
-            return std::future::pending().await;
-        };
         let Ok((socket, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
         let (site, listening) = (Arc::clone(&site), Arc::clone(&listening));
-        tokio::spawn(async move {
+        connections.add(|connection| {
             // A client that is gone, or too slow, gets no answer.
-            let _ = answer(socket, listening, site).await;
-            drop(permit);
+            let answered = async move { drop(answer(socket, listening, site, connection).await) };
+            tokio::spawn(answered).abort_handle()
         });
+        // A request that has arrived is read before further connections are accepted: they might take its place.
+        tokio::task::yield_now().await;
     }
 }
 
-async fn answer(socket: TcpStream, listening: Arc<Listening>, site: Arc<Site>) -> hyper::Result<()> {
+async fn answer(
+    socket: TcpStream,
+    listening: Arc<Listening>,
+    site: Arc<Site>,
+    connection: Connection,
+) -> hyper::Result<()> {
     // The messages of a stream are small and should arrive at once.
     let _ = socket.set_nodelay(true);
+    let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER);
+    let connection = &connection;
     let service = service_fn(move |request: Request<Incoming>| {
         let (site, listening) = (Arc::clone(&site), Arc::clone(&listening));
-        async move { Ok::<_, Infallible>(site.respond(request, &listening).await) }
+        async move {
+            Ok::<_, Infallible>(match connection.begin(is_for_monitoring(request.uri().path())) {
+                true => site.respond(request, &listening).await,
+                false => busy(),
+            })
+        }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
@@ -74,6 +87,10 @@ async fn answer(socket: TcpStream, listening: Arc<Listening>, site: Arc<Site>) -
         .keep_alive(false)
         .serve_connection(TokioIo::new(ImpatientStream { socket, deadline: None }), service)
         .await
+}
+
+fn busy() -> Response<Content> {
+    text(StatusCode::SERVICE_UNAVAILABLE, "Too many requests are being answered. Try again.")
 }
 
 /// A connection that fails when the client receives nothing for [`WRITE_TIMEOUT`].

@@ -95,7 +95,7 @@ impl Source {
     pub async fn show(&self, url: Url) -> Result<String, String> {
         let Some(crawl) = self.stored() else {
             return Err(
-                "cannot show stored pages: the crawl is in memory only; use --state or --redis".into()
+                "cannot show stored pages: the crawl is in memory, which does not keep them; start it with --state DIR or --redis URL".into()
             );
         };
         let body = blocking(async move { inspect::stored_page(&crawl, &url).await }).await??;
@@ -106,7 +106,9 @@ impl Source {
     pub async fn act(&self, action: ControlAction) -> Result<String, String> {
         match self {
             Source::Process(process) | Source::Role(process, _) => {
-                let control = process.control().ok_or("cannot change this crawl while it runs")?;
+                let control = process.control().ok_or(
+                    "cannot change this crawl: a classic crawl has no actions; stop it with Ctrl-C, or use `crawler crawl`",
+                )?;
                 in_thread(move || control.apply(action)).await?
             }
             Source::State(state) => state.act(action).await,

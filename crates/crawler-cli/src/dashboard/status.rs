@@ -211,7 +211,7 @@ impl DashboardStatus<'_> {
             totals: totals(view),
             rates,
             remaining_seconds: remaining(view, &rates).map(seconds),
-            outcomes: outcomes(&snapshot.outcomes),
+            outcomes: outcomes(view),
             statuses: statistics
                 .statuses
                 .iter()
@@ -295,12 +295,13 @@ fn totals(view: &View) -> Totals {
     }
 }
 
-fn outcomes(outcomes: &BTreeMap<String, u64>) -> Vec<Group<'_>> {
+/// The outcomes in groups, and what became of the URLs without one: their counts add up to the admitted URLs.
+fn outcomes(view: &View) -> Vec<Group<'_>> {
     let mut groups: BTreeMap<OutcomeGroup, Vec<Reason<'_>>> = BTreeMap::new();
-    for (label, count) in by_count(outcomes) {
+    for (label, count) in by_count(&view.snapshot().outcomes) {
         groups.entry(OutcomeGroup::of_label(label)).or_default().push(Reason { label, count });
     }
-    groups
+    let mut groups: Vec<Group<'_>> = groups
         .into_iter()
         .map(|(group, mut reasons)| {
             let count = reasons.iter().map(|reason| reason.count).sum();
@@ -311,7 +312,18 @@ fn outcomes(outcomes: &BTreeMap<String, u64>) -> Vec<Group<'_>> {
             }
             Group { group: group_name(group), count, reasons }
         })
-        .collect()
+        .collect();
+    let pending = view.counts().pending;
+    let name = match view.crawl.phase {
+        CrawlPhase::Ended(_) => group_name(OutcomeGroup::NotReached),
+        _ => "Pending",
+    };
+    match groups.iter_mut().find(|group| group.group == name) {
+        Some(group) => group.count += pending,
+        None if pending > 0 => groups.push(Group { group: name, count: pending, reasons: Vec::new() }),
+        None => {}
+    }
+    groups
 }
 
 /// Names and counts, the most frequent first.
@@ -422,7 +434,10 @@ fn host<'v>(name: &'v str, statistics: &'v HostStatistics, snapshot: &Snapshot) 
         last_failure: statistics.last_failure.as_deref(),
         mean_ms: statistics.mean_latency_ms(),
         max_ms: statistics.latency_max_ms,
-        delay: millis(statistics.delay_ms),
+        delay: match waiting.map(|waiting| &waiting.why) {
+            Some(WaitReason::Delay(delay)) => seconds(*delay),
+            _ => millis(statistics.delay_ms),
+        },
         crawl_delay: statistics.crawl_delay_ms.map(millis),
         robots: match statistics.robots {
             RobotsState::Unknown => "unknown",

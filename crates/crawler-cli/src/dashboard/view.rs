@@ -2,21 +2,19 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crawler::internal::backend::Snapshot;
 use crawler::internal::backend::redis::Member;
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
+use crawler::internal::statistics::Sample;
 
 use crate::summary::Counts;
 use crate::values::{MAX_COUNT, MAX_LARGE_SIZE};
 
 /// The time over which rates are measured: long enough to be steady, short enough to be current.
 const RATE_WINDOW: Duration = Duration::from_secs(10);
-
-/// A stored sample that is older says nothing about the present.
-const MAX_SAMPLE_AGE: Duration = Duration::from_secs(120);
 
 /// How a crawl runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,12 +80,10 @@ impl View {
         &self.crawl.snapshot
     }
 
-    /// The counts as summaries show them.
+    /// The counts. URLs without an outcome are pending also after the end, as in `crawler status DIR`: a resumed crawl fetches
+    /// them.
     pub fn counts(&self) -> Counts {
-        match self.crawl.phase {
-            CrawlPhase::Ended(_) => Counts::of_ended(&self.crawl.snapshot),
-            _ => Counts::of_running(&self.crawl.snapshot),
-        }
+        Counts::of_running(&self.crawl.snapshot)
     }
 
     fn progress(&self) -> Progress {
@@ -121,44 +117,53 @@ impl Rates {
     }
 }
 
-/// Measures rates over the last seconds.
+/// Measures rates over the last seconds of active crawl time, as the display on a terminal does.
 #[derive(Debug, Default)]
 pub struct RateMeter {
-    seen: VecDeque<(Instant, Progress)>,
+    /// The active crawl time and the counts, the oldest first.
+    seen: VecDeque<(Duration, Progress)>,
 }
 
 impl RateMeter {
-    /// The rates, as of a view that was taken now. Those of an ended crawl are of the whole crawl.
-    pub fn measure(&mut self, view: &View, now: Instant) -> Rates {
-        let progress = view.progress();
-        if let CrawlPhase::Ended(_) = view.crawl.phase {
-            return Rates::new(Progress::default(), progress, view.crawl.elapsed);
+    /// The rates, as of this view. Those of an ended crawl are of the whole crawl.
+    pub fn measure(&mut self, view: &View) -> Rates {
+        let (now, progress) = (view.crawl.elapsed, view.progress());
+        match view.crawl.phase {
+            CrawlPhase::Ended(_) => return Rates::new(Progress::default(), progress, now),
+            CrawlPhase::Paused => return Rates::default(),
+            CrawlPhase::Running | CrawlPhase::Stopping => {}
         }
-        let is_gap = self.seen.back().is_none_or(|(last, _)| now.duration_since(*last) > RATE_WINDOW);
-        if is_gap {
-            self.seen.clear();
-            self.seen.extend(stored_progress(view, now));
+        // A crawl that was restarted has less time than before.
+        self.seen.retain(|(at, _)| *at < now);
+        let is_gap = self.seen.back().is_none_or(|(last, _)| *last + RATE_WINDOW < now);
+        if is_gap && let Some(stored) = stored_progress(view) {
+            self.seen = [stored].into();
         }
         self.seen.push_back((now, progress));
-        while self.seen.len() > 2 && now.duration_since(self.seen[1].0) >= RATE_WINDOW {
+        while self.seen.len() > 2 && self.seen[1].0 + RATE_WINDOW <= now {
             self.seen.pop_front();
         }
         let (since, before) = self.seen[0];
-        match now.duration_since(since) {
+        match now - since {
             Duration::ZERO => Rates::default(),
             time => Rates::new(before, progress, time),
         }
     }
 }
 
-/// The counts some seconds ago, as the crawl has stored them. Nobody has looked since then.
-fn stored_progress(view: &View, now: Instant) -> Option<(Instant, Progress)> {
-    let age = |at: u32| view.crawl.elapsed.saturating_sub(Duration::from_secs(at.into()));
-    let mut samples = view.crawl.statistics.series.samples().iter().rev();
-    let sample = samples.find(|sample| age(sample.at_seconds) >= RATE_WINDOW / 2)?;
-    let age = Some(age(sample.at_seconds)).filter(|age| *age <= MAX_SAMPLE_AGE)?;
+/// The counts some seconds ago, as the crawl has stored them; at the start of a crawl, none.
+fn stored_progress(view: &View) -> Option<(Duration, Progress)> {
+    let (now, samples) = (view.crawl.elapsed, view.crawl.statistics.series.samples());
+    let time_of = |sample: &Sample| Duration::from_secs(sample.at_seconds.into());
+    // The times of samples have no fractions. The last one is of this view, or a little older.
+    let fraction = now.saturating_sub(time_of(samples.last()?)).min(Duration::from_secs(1));
+    let is_old = |sample: &&Sample| time_of(sample) + fraction + RATE_WINDOW <= now;
+    let Some(sample) = samples.iter().rev().find(is_old) else {
+        let is_young = now < 2 * RATE_WINDOW;
+        return is_young.then_some((Duration::ZERO, Progress::default()));
+    };
     let counts = [sample.pages, sample.requests, sample.bytes, sample.failures];
-    Some((now.checked_sub(age)?, Progress(counts.map(|count| count as f64))))
+    Some((time_of(sample) + fraction, Progress(counts.map(|count| count as f64))))
 }
 
 /// The page budget, if there is one. The largest number stands for none.
@@ -191,7 +196,7 @@ pub fn remaining(view: &View, rates: &Rates) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use crawler::internal::statistics::{Sample, Statistics};
+    use crawler::internal::statistics::Statistics;
 
     use super::*;
 
@@ -200,7 +205,7 @@ mod tests {
         let (mut view, mut statistics) = (View::starting("test", Mode::Pipeline), Statistics::default());
         for at_seconds in 0..seconds {
             let mut sample = Sample::default();
-            (sample.at_seconds, sample.pages) = (at_seconds, u64::from(at_seconds) * 10);
+            (sample.at_seconds, sample.pages) = (at_seconds, u64::from(at_seconds) * 10 + 9);
             statistics.series.push(sample);
         }
         view.crawl.statistics = Arc::new(statistics);
@@ -211,15 +216,29 @@ mod tests {
 
     #[test]
     fn rates_are_those_of_the_last_seconds_and_known_at_first_sight() {
-        let (mut meter, start) = (RateMeter::default(), Instant::now() + Duration::from_secs(1_000));
-        assert_eq!(meter.measure(&view(60, 600), start).pages, 10.0, "from the stored history");
+        let mut meter = RateMeter::default();
+        assert_eq!(meter.measure(&view(60, 599)).pages, 10.0, "from the stored history");
         for second in 1..=30 {
-            let rates = meter.measure(&view(60 + second, 600), start + Duration::from_secs(second.into()));
+            let rates = meter.measure(&view(60 + second, 599));
             assert_eq!(rates.pages > 0.0, second < 10, "after {second} s");
+            assert_eq!(meter.measure(&view(60 + second, 599)), rates, "asked twice");
         }
         let mut ended = view(100, 500);
         ended.crawl.phase = CrawlPhase::Ended("finished".into());
-        assert_eq!(meter.measure(&ended, start).pages, 5.0, "of the whole crawl");
+        assert_eq!(meter.measure(&ended).pages, 5.0, "of the whole crawl");
+        let mut paused = view(60, 599);
+        paused.crawl.phase = CrawlPhase::Paused;
+        assert_eq!(RateMeter::default().measure(&paused).pages, 0.0);
+    }
+
+    #[test]
+    fn single_look_shows_the_rates_of_young_and_of_old_crawls() {
+        for seconds in [2, 5, 11, 100, 10_000, 300_000] {
+            let mut view = view(seconds, u64::from(seconds) * 10 - 1);
+            view.crawl.elapsed -= Duration::from_millis(50);
+            let pages = RateMeter::default().measure(&view).pages;
+            assert!((9.5..=10.5).contains(&pages), "after {seconds} s: {pages}");
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::state::StateDir;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A site with more pages than a test waits for.
-fn endless_site() -> Web {
+pub fn endless_site() -> Web {
     serve(Site::new().fallback(|request: &Request| {
         let number: u64 = request.path.trim_start_matches('/').parse().unwrap_or(0);
         let links: Vec<String> = (1..=9).map(|step| format!("/{}", number * 9 + step)).collect();
@@ -29,11 +29,11 @@ fn endless_site() -> Web {
 }
 
 /// A crawl of such a site, a hundred requests per second at most.
-fn endless_crawl(web: &Web) -> Pipeline {
+pub fn endless_crawl(web: &Web) -> Pipeline {
     Pipeline::of(web.url("/0")).with("--delay 10ms --similarity 0 --max-pages 100000 --dashboard")
 }
 
-fn server_of(running: &mut Running) -> Server {
+pub fn server_of(running: &mut Running) -> Server {
     running.until_message("dashboard: http://127.0.0.1:");
     until("the end of the line", || {
         running.stderr_so_far().contains("/\n") || running.stderr_so_far().contains("token=")
@@ -42,7 +42,7 @@ fn server_of(running: &mut Running) -> Server {
 }
 
 /// A crawl with a dashboard, after its first requests.
-fn started(web: &Web, crawl: Pipeline) -> (Running, Server) {
+pub fn started(web: &Web, crawl: Pipeline) -> (Running, Server) {
     let mut running = crawl.start();
     let server = server_of(&mut running);
     running.until("some requests", |_| web.hits() >= 5);
@@ -50,7 +50,7 @@ fn started(web: &Web, crawl: Pipeline) -> (Running, Server) {
 }
 
 #[track_caller]
-fn until(what: &str, mut is_true: impl FnMut() -> bool) {
+pub fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_true() {
         assert!(start.elapsed() < TIMEOUT, "timeout: {what}");
@@ -58,7 +58,7 @@ fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-fn kill(running: Running) {
+pub fn kill(running: Running) {
     running.signal(Signal::KILL);
     running.status();
 }
@@ -450,7 +450,7 @@ fn metrics_pass_promtool() {
 }
 
 /// Starts `crawler dashboard` for a state.
-fn dashboard_of(state: &str) -> (Running, Server) {
+pub fn dashboard_of(state: &str) -> (Running, Server) {
     let mut command = binary();
     command.args(["dashboard", state]);
     let mut running = Running::start(command, PathBuf::from("/nowhere"), None);
@@ -478,7 +478,8 @@ fn state_is_shown_while_its_crawl_runs_and_after_the_end() {
     assert!(server.get("/api/why?url=http://a.test/").body.contains("never admitted"));
     assert_eq!(server.act(&json!({"action": "block-host", "value": "blocked.test"})).status, 200);
     until("the blocked host", || server.status()["blocked"] == json!(["blocked.test"]));
-    assert_eq!(server.act(&json!({"action": "pause"})).status, 200);
+    let paused = server.act(&json!({"action": "pause"}));
+    assert!(paused.body.contains("`crawler resume` continues it without the pause"), "{paused:?}");
     until("the pause", || server.status()["phase"] == "paused");
     assert_eq!(server.act(&json!({"action": "resume"})).status, 200);
     crawl.signal(Signal::INT);
@@ -492,7 +493,9 @@ fn state_is_shown_while_its_crawl_runs_and_after_the_end() {
         server.status()["history"].as_array().is_some_and(|history| !history.is_empty()),
         "the stored history"
     );
-    assert!(server.act(&json!({"action": "pause"})).status >= 400);
+    let refused = server.act(&json!({"action": "resume"}));
+    let command = format!("no process runs it; run it with: crawler resume '{}'", place.state());
+    assert!(refused.status == 409 && refused.body.contains(&command), "{refused:?}");
     assert_eq!((server.get("/healthz").status, server.get("/readyz").status), (200, 503));
     // Readers do not keep the crawl from being resumed.
     let mut again = place.resume("--max-pages 100000");

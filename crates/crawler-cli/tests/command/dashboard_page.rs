@@ -188,6 +188,43 @@ fn every_text_of_a_status_stays_text_and_missing_or_enormous_values_are_shown() 
     }
 }
 
+#[test]
+#[ignore = "needs chromium: run by make test"]
+fn charts_go_on_where_the_history_ends_and_numbers_are_those_of_the_terminal() {
+    let mut browser = Browser::start();
+    // Thirteen pages a second. The last sample is of the moment of the status, and its time has no fraction.
+    let history: Vec<_> = (0..=60_u64).map(|at| json!([at, 13 * at, 13 * at, 1_000 * at, 0, 5])).collect();
+    let status = json!({
+        "version": 1, "name": "test", "mode": "redis", "phase": "ended", "elapsed": 60.97, "history": history,
+        "rates": {"pages": 12.9, "requests": 9.94}, "redis": {"version": "7.2.4", "rtt_ms": 0.21},
+        "totals": {"pages": 780, "requests": 780, "bytes": 60_000, "failed": 0, "pending": 5, "admitted": 785},
+        "outcomes": [{"group": "Pages", "count": 780, "reasons": []}, {"group": "Not reached", "count": 5, "reasons": []}],
+        "hosts": [{"host": "a.test", "requests": 1, "delay": 1.507, "waiting": 1, "why": "delay 1.507 s"}],
+    });
+    let event = format!("retry: 60000\nevent: status\ndata: {status}\n\n");
+    let site = Site::new()
+        .response("/", Response::page(page::INDEX))
+        .response("/style.css", Response::text(page::STYLE).content_type("text/css"))
+        .response("/script.js", Response::text(page::SCRIPT).content_type("text/javascript"))
+        .response("/events", Response::text(event).content_type("text/event-stream"));
+    let web = serve(site);
+    open(&mut browser, web.port());
+    let line = line(&mut browser);
+    let heights: Vec<&str> = line.split(['M', 'L']).filter_map(|point| point.split(' ').nth(1)).collect();
+    assert!(heights.len() > 20 && heights.iter().all(|height| *height == heights[0]), "{line}");
+    let text_of = |browser: &mut Browser, selector: &str| {
+        let texts = format!("[...document.querySelectorAll('{selector}')].map(found => found.textContent)");
+        browser.evaluate(&texts).to_string()
+    };
+    let values = text_of(&mut browser, ".chart .value");
+    assert!(values.starts_with(r#"["13","9.9","#), "{values}");
+    assert!(text_of(&mut browser, "#redis dd").contains("0.21 ms"));
+    let outcomes = text_of(&mut browser, "#outcomes li bdi");
+    assert_eq!(outcomes, r#"["Pages","Not reached"]"#);
+    let host = text_of(&mut browser, "#hosts tbody tr");
+    assert_eq!(host.matches("1.507 s").count(), 2, "{host}");
+}
+
 /// A status whose texts are hostile and whose numbers are enormous.
 fn hostile_status() -> Value {
     let (long, most) = ("x".repeat(2_000), 9_007_199_254_740_991_u64);

@@ -151,7 +151,7 @@ fn delay_and_budgets_change_while_the_crawl_runs() {
     let pages = status["pages"].as_u64().unwrap();
     assert!(status["state"] == "stopped" && pages <= used + 20, "{status}");
     let error = apply(&fixture, ControlAction::Pause).unwrap_err();
-    assert_eq!(error, "cannot pause the crawl: it is not running; start it first");
+    assert_eq!(error, "cannot pause the crawl: it is not running; start it with `crawler crawl --redis`");
     assert!(apply(&fixture, ControlAction::AddSeed("http://b.test/".into())).is_err());
 
     // A new run has the limits of its command again.

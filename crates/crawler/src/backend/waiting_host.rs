@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::format::limit;
+
 /// How many hosts a snapshot names.
 pub const MAX_WAITING_HOSTS: usize = 10;
 
@@ -46,12 +48,29 @@ pub enum WaitReason {
 impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            WaitReason::Delay(delay) => write!(f, "delay {delay:?}"),
-            WaitReason::Resting { for_, cause } => write!(f, "rests for {} s: {cause}", for_.as_secs()),
+            WaitReason::Delay(delay) => write!(f, "delay {}", limit(*delay)),
+            WaitReason::Resting { for_, cause } => {
+                let seconds = for_.as_secs_f64().ceil().max(1.0);
+                write!(f, "rests for {}: {cause}", limit(Duration::from_secs(seconds as u64)))
+            }
             WaitReason::Slow => f.write_str("slow"),
             WaitReason::RobotsTxt(cause) => write!(f, "robots.txt: {cause}"),
             WaitReason::Paused => f.write_str("paused"),
             WaitReason::Busy => f.write_str("busy"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_as_people_write_them() {
+        let resting = |for_| WaitReason::Resting { for_, cause: "HTTP 503".into() }.to_string();
+        assert_eq!(WaitReason::Delay(Duration::from_nanos(27_895_189)).to_string(), "delay 28 ms");
+        assert_eq!(WaitReason::Delay(Duration::from_nanos(1_507_302_745)).to_string(), "delay 1.507 s");
+        assert_eq!(resting(Duration::from_millis(12_300)), "rests for 13 s: HTTP 503");
+        assert_eq!(resting(Duration::from_secs(600)), "rests for 10 m 00 s: HTTP 503");
     }
 }

@@ -98,7 +98,7 @@ pub enum NewMetadata<'a> {
 }
 
 /// Why a crawl cannot be changed.
-const NOT_RUNNING: &str = "it is not running; start it first";
+const NOT_RUNNING: &str = "it is not running; start it with `crawler crawl --redis`";
 
 impl RemoteCrawl {
     /// What Redis has about a crawl apart from its settings. `None` if it was never started.

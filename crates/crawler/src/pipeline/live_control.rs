@@ -17,9 +17,6 @@ use crate::seed_list::SeedIndex;
 use crate::similarity::HashKey;
 use crate::worker::Worker;
 
-/// What a resumed crawl does with a change.
-const NOT_KEPT: &str = "A resumed crawl has its own settings again.";
-
 /// The workers of this process, and what they check requests and links against.
 pub(crate) struct LiveWorkers<R> {
     workers: Vec<Arc<Worker<R>>>,
@@ -90,9 +87,9 @@ impl<R: Backend> LocalRun<'_, R> {
         let Some(mut requests) = crawler.control.start() else { return std::future::pending().await };
         while let Some(request) = requests.next().await {
             let done = self.apply_action(crawler, &mut live, &request.action).await?;
-            request.reply(done.map(|done| match self.state.is_some() && request.action.is_temporary() {
-                true => format!("{done} {NOT_KEPT}"),
-                false => done,
+            request.reply(done.map(|done| match request.action.after_resume() {
+                Some(sentence) if self.state.is_some() => format!("{done} {sentence}"),
+                _ => done,
             }));
         }
         std::future::pending().await
@@ -125,7 +122,7 @@ impl<R: Backend> LocalRun<'_, R> {
         if let ControlAction::Stop = action {
             stop.stop();
         } else if self.backend.exhausted_budget().await?.is_some() {
-            done.push_str(" It is used up, so the crawl ends.");
+            done.push_str(" That much is used up already, so the crawl ends.");
             stop.stop();
         }
         Ok(Ok(done))

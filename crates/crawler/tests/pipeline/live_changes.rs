@@ -342,7 +342,7 @@ fn crawl_with_a_state_is_changed_through_its_socket_and_resumes_with_its_own_set
     let running = Running::start(durable());
     wait_for_hits(&web, 3);
     let paused = apply(&state, ControlAction::Pause).unwrap();
-    assert!(paused.contains("A resumed crawl has its own settings again."), "{paused}");
+    assert!(paused.contains("`crawler resume` continues it without the pause."), "{paused}");
     assert_eq!(hits_meanwhile(&web), 0);
     let before = StateReader::open(&state).unwrap().status().unwrap().elapsed;
     thread::sleep(4 * DELAY);
@@ -356,7 +356,8 @@ fn crawl_with_a_state_is_changed_through_its_socket_and_resumes_with_its_own_set
     let report = running.finish();
     assert_eq!(report.end, CrawlEnd::Stopped);
     let error = apply(&state, ControlAction::Pause).unwrap_err();
-    assert_eq!(error, "cannot pause the crawl: no process runs it; resume the crawl first");
+    let command = format!("crawler resume '{}'", state.display());
+    assert_eq!(error, format!("cannot pause the crawl: no process runs it; run it with: {command}"));
     // It is not paused any more, and the seed is in its scope.
     let report = Running::start(durable()).finish();
     assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Finished, 25));

@@ -16,6 +16,7 @@ use crawler::internal::stop::StopHandle;
 use super::json::ProgressJson;
 use super::{plan, resume_hints};
 use crate::args::{CrawlOptions, ProgressForm, Verbosity, output_path};
+use crate::dashboard::{AnnouncementForm, Dashboard};
 use crate::live::disk_space::DiskSpace;
 use crate::live::remaining::History;
 use crate::live::screen;
@@ -225,6 +226,15 @@ impl Display {
     pub fn print(&self, message: &str) {
         tracing::info!(target: NOTICE, "{}", message.trim_start_matches("crawler: "));
         self.print_logged(message);
+    }
+
+    /// Prints the URLs of the dashboard and the metrics.
+    pub fn announce_server(&self, dashboard: &Dashboard) {
+        let form = match self.form {
+            Form::Json => AnnouncementForm::Json,
+            _ => self.verbosity.into(),
+        };
+        dashboard.announce(form, screen::print);
     }
 
     /// Prints a message that the library has logged.

@@ -6,16 +6,22 @@ use std::time::{Duration, Instant};
 
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
 use crawler::internal::fetch::proxy_health::ProxyHealth;
+use crawler::internal::html::normal_form::normalize;
 use crawler::internal::live_settings::CrawlControl;
+use crawler::internal::origin::without_credentials;
 use url::Url;
 
 use super::super::view::{Mode, View};
 use super::{Health, blocked};
 use crate::args::CrawlOptions;
-use crate::commands::inspect;
+use crate::commands::inspect::{self, IN_MEMORY};
 
 /// A process whose supervisor has not reported for this long is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
+
+/// Why nothing is known of a URL of a classic crawl.
+const IN_CLASSIC_CRAWL: &str =
+    "a classic crawl records only its latest URLs; use crawler crawl with --state DIR to ask about all";
 
 /// A crawl of this process. Clones share it.
 #[derive(Clone)]
@@ -114,16 +120,25 @@ impl ProcessSource {
         self.0.options.as_ref()?.state.clone()
     }
 
-    /// What is known of a URL without a state.
+    /// What is known of a URL without a state: the outcome of one of the latest URLs, or that links to it are rejected.
     pub(super) fn why(&self, url: &Url) -> String {
+        let mut normal = url.clone();
+        // A URL without a normal form is not crawled.
+        let _ = normalize(&mut normal);
         let latest = self.latest();
-        let statistics = latest.as_ref().map(|(_, view)| &view.statistics);
-        let found =
-            statistics.and_then(|all| all.latest.iter().rev().find(|latest| latest.url == url.as_str()));
+        let all = latest.iter().flat_map(|(_, view)| view.statistics.latest.iter().rev());
+        let found = all.into_iter().find(|latest| latest.url == normal.as_str());
         match (found, &self.0.options) {
-            (Some(found), _) => format!("{url}\n  outcome: {}\n  depth: {}\n", found.outcome, found.depth),
+            (Some(found), _) => {
+                let status = found.status.map(|status| format!("  status: {status}\n")).unwrap_or_default();
+                let outcome = format!("  outcome: {}\n{status}  depth: {}\n", found.outcome, found.depth);
+                format!("{normal}\n{outcome}  no more is known: {IN_MEMORY}\n")
+            }
             (None, Some(options)) => inspect::why_without_state(url, options),
-            (None, None) => format!("{url}\n  not known: the crawl keeps no record of its URLs\n"),
+            (None, None) => {
+                let name = without_credentials(url);
+                format!("{name}\n  outcome: not known, because {IN_CLASSIC_CRAWL}\n")
+            }
         }
     }
 

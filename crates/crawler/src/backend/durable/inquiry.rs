@@ -10,6 +10,9 @@ use super::state_reader::{StateStatus, UrlHistory};
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::live_settings::ControlAction;
 
+/// Why a crawl cannot be changed that no process runs. The reader adds how to start one.
+pub(super) const NOT_RUNNING: &str = "no process runs it";
+
 /// A question about a state. URLs are in their admitted form.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Inquiry {
@@ -59,9 +62,7 @@ impl Inquiry {
                 let (found, next) = reader.linking_pages(url, &strip_query, first)?;
                 Answer::LinkingPages(found, next)
             }
-            Inquiry::Control(action) => {
-                Answer::Control(Err(action.error("no process runs it; resume the crawl first")))
-            }
+            Inquiry::Control(action) => Answer::Control(Err(action.error(NOT_RUNNING))),
             Inquiry::SeedIndex => {
                 let (secret, index) = reader.seed_index()?;
                 Answer::SeedIndex(secret, index)

@@ -12,7 +12,7 @@ use url::Url;
 use super::super::Snapshot;
 use super::super::linking_pages::LinkingPages;
 use super::file_reader::FileReader;
-use super::inquiry::{Answer, Inquiry};
+use super::inquiry::{Answer, Inquiry, NOT_RUNNING};
 use super::open::{check_is_directory, read_hash_key};
 use super::outputs::RecordedOutput;
 use super::socket::{self, AskError};
@@ -179,7 +179,11 @@ impl StateReader {
     /// Changes the crawl, if a process runs it. Returns a sentence that says what was done, or why not.
     #[doc(hidden)]
     pub fn control(&mut self, action: ControlAction) -> Result<String, String> {
-        match self.answer(Inquiry::Control(action)) {
+        match self.answer(Inquiry::Control(action.clone())) {
+            Ok(Answer::Control(Err(error))) if error == action.error(NOT_RUNNING) => {
+                let (Source::File(_, directory) | Source::Process(directory)) = &self.0;
+                Err(format!("{error}; run it with: crawler resume '{}'", directory.display()))
+            }
             Ok(Answer::Control(done)) => done,
             Ok(other) => Err(format!("{:#}", other.unexpected())),
             Err(error) => Err(format!("{error:#}")),

@@ -7,7 +7,7 @@ use super::super::BackendError;
 use super::connection::{Call, Connection};
 
 /// The state of Redis; of a cluster, of all its servers together. What a server does not report is `None`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RedisHealth {
     /// The version of the server.
@@ -24,8 +24,8 @@ pub struct RedisHealth {
     pub aof_ok: Option<bool>,
     /// Whether the last snapshot was saved.
     pub last_save_ok: Option<bool>,
-    /// How long the server took to reply, in milliseconds.
-    pub rtt_ms: Option<u64>,
+    /// How long the server took to reply, in milliseconds, to the hundredth.
+    pub rtt_ms: Option<f64>,
 }
 
 impl RedisHealth {
@@ -68,7 +68,7 @@ pub(super) async fn health(connection: &Connection) -> Result<RedisHealth, Backe
         connection.one::<String>(Call::for_server("PING", server)).await?;
         slowest = slowest.max(Some(asked.elapsed()));
     }
-    health.rtt_ms = slowest.and_then(|time| u64::try_from(time.as_millis()).ok());
+    health.rtt_ms = slowest.map(|time| (time.as_secs_f64() * 1e5).round() / 100.0);
     Ok(health)
 }
 

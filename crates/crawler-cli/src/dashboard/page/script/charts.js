@@ -1,6 +1,6 @@
 // The charts of rates: differences of cumulative samples, drawn as lines.
 
-// A sample: [seconds, pages, requests, bytes, failures].
+// A sample: [seconds, pages, requests, bytes, failures]. The first one after a history has the property `isFirst`.
 let samples = [];
 // More samples are thinned out: the older half keeps every second one.
 const MAX_SAMPLES = 4000;
@@ -50,8 +50,11 @@ const addSamples = (status) => {
       .filter((sample) => Array.isArray(sample) && sample.length >= 5)
       .map((sample) => sample.map(finite));
   }
+  // The last sample of a history may be of the same moment, and its time has no fraction: there is no rate in between.
+  const isFirst = Array.isArray(status.history);
   const now = [status.elapsed, totals.pages, totals.requests, totals.bytes, totals.failed].map(finite);
   const latest = samples.length > 0 ? samples[samples.length - 1][0] : -1;
+  now.isFirst = isFirst;
   if (now[0] < latest - 1) {
     samples = [now];
   } else if (now[0] > latest) {
@@ -77,7 +80,7 @@ const ratesOf = (column, start, end, most) => {
     if (sample[0] < start - step) {
       continue;
     }
-    if (previous === null) {
+    if (previous === null || sample.isFirst) {
       previous = sample;
     } else if (Math.floor(sample[0] / step) !== Math.floor(previous[0] / step) || sample === samples[samples.length - 1]) {
       const seconds = sample[0] - previous[0];

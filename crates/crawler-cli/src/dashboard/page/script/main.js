@@ -65,6 +65,8 @@ const connect = () => {
   opened = Date.now();
   source = new EventSource("events");
   source.addEventListener("status", receive);
+  // The server ends each stream after some minutes, so that clients that are gone lose their places.
+  source.addEventListener("reconnect", connect);
   source.addEventListener("end", () => {
     source.close();
     disconnected();

@@ -61,7 +61,7 @@ const showBudget = (child, row, runs) => {
 };
 
 // Colours of the groups. Others are grey.
-const TONES = { page: "good", redirect: "info", skip: "warn", fail: "bad" };
+const TONES = { pending: "none", page: "good", redirect: "info", skip: "warn", fail: "bad" };
 const toneOf = (group) => {
   const name = plain(group).toLowerCase();
   const found = Object.keys(TONES).find((key) => name.startsWith(key));
@@ -75,10 +75,6 @@ const showOutcomes = (status) => {
   const groups = list(status.outcomes)
     .map((group) => ({ name: plain(group.group), count: finite(group.count), reasons: list(group.reasons), tone: toneOf(group.group) }))
     .filter((group) => group.count > 0);
-  const pending = finite(totals.pending);
-  if (pending > 0 && !groups.some((group) => group.name.toLowerCase() === "pending")) {
-    groups.push({ name: "Pending", count: pending, reasons: [], tone: "none" });
-  }
   const total = sum(groups.map((group) => group.count));
   say(byId("admitted"), total > 0 ? `${counted(total, "URL")} found, ${counted(totals.links, "link")} seen.` : "No URL yet.");
   each(
@@ -222,7 +218,7 @@ const showCluster = (status) => {
   const memory = Number.isFinite(used_memory) ? bytes(used_memory) : null;
   pairs(byId("redis"), [
     ["Redis", version ? plain(version) : redis ? "connected" : null],
-    ["Round trip", Number.isFinite(rtt_ms) ? (rtt_ms < 1 ? "under 1 ms" : milliseconds(rtt_ms)) : null],
+    ["Round trip", Number.isFinite(rtt_ms) ? (rtt_ms < 10 ? `${finite(rtt_ms).toFixed(2)} ms` : milliseconds(rtt_ms)) : null],
     ["Memory", memory && max_memory > 0 ? `${memory} of ${bytes(max_memory)}` : memory, max_memory > 0 && used_memory > 0.9 * max_memory ? "bad" : ""],
     ["Commands", Number.isFinite(ops_per_second) ? `${perSecond(ops_per_second)}/s` : null],
     ["Clients", Number.isFinite(connected_clients) ? number(connected_clients) : null],

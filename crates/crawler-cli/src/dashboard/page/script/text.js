@@ -72,11 +72,11 @@ const longTime = (seconds) => {
 
 // A duration that somebody chose: 250 ms, 1.5 s, 2 m 00 s.
 const setting = (value) => {
-  const seconds = finite(value);
+  const seconds = Math.round(finite(value) * 1000) / 1000;
   if (seconds < 1) {
     return `${Math.round(seconds * 1000)} ms`;
   }
-  return seconds < 60 ? `${Number(seconds.toFixed(3))} s` : longTime(seconds);
+  return seconds < 60 ? `${seconds} s` : longTime(seconds);
 };
 
 // About how long something takes: 12 s, 3 m, 1 h 04 m.
