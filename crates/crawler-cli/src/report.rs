@@ -1,0 +1,3 @@
+//! Writes a report on a crawl as one file.
+
+pub mod content;
