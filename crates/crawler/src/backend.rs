@@ -13,6 +13,7 @@ pub mod durable;
 pub mod linking_pages;
 pub mod local;
 pub mod redis;
+pub mod stored_url;
 mod waiting_host;
 
 use std::borrow::Cow;

@@ -17,7 +17,7 @@ use url::Url;
 use self::levels::{Levels, LinkStatus};
 use self::status::{ClassicStatus, STATUS_INTERVAL, StatusCallback, page_facts};
 use self::task_budget::{TaskBudget, TaskRequests};
-use self::url_rows::UrlRows;
+use self::url_rows::{UrlCallback, UrlRows};
 use crate::config::{FetchConfig, fetch_setters};
 use crate::crawl_view::{CrawlPhase, CrawlView};
 use crate::error::{Error, StorageError};
@@ -48,7 +48,7 @@ use crate::stop::StopHandle;
 use crate::strip_query::StripQuery;
 use crate::task::{Admission, Depth, Task};
 use crate::task_kind::TaskKind;
-use crate::url_record::Discovery;
+use crate::url_record::{Discovery, UrlRecord};
 
 /// The default maximum size of a page. Pages are saved whole, so this only protects the memory.
 const MAX_PAGE_BYTES: usize = 50_000_000;
@@ -80,6 +80,7 @@ pub struct ClassicCrawl {
     overwrite: bool,
     /// The file for the rows of all URLs.
     urls: Option<PathBuf>,
+    on_url: Option<UrlCallback>,
     requests: RequestCounter,
     robots_waits: RobotsWaits,
     proxy_health: ProxyHealth,
@@ -131,6 +132,7 @@ impl ClassicCrawl {
             config,
             overwrite: false,
             urls: None,
+            on_url: None,
             requests: RequestCounter::default(),
             robots_waits: RobotsWaits::default(),
             proxy_health: ProxyHealth::default(),
@@ -255,9 +257,12 @@ impl ClassicCrawl {
     /// Opens the directory for the pages and the file for the rows of URLs. If one cannot be used, the other is not changed.
     fn open_outputs(&self) -> Result<(PageFiles, Option<UrlRows>), StorageError> {
         PageFiles::open_with(&self.directory, self.overwrite, |pages| {
-            let Some(path) = &self.urls else { return Ok(None) };
-            pages.ensure_not_page(path)?;
-            UrlRows::open(path, self.overwrite).map(Some)
+            let (path, callback) = (self.urls.as_deref(), self.on_url.clone());
+            if path.is_none() && callback.is_none() {
+                return Ok(None);
+            }
+            path.map(|path| pages.ensure_not_page(path)).transpose()?;
+            UrlRows::open(path, self.overwrite, callback).map(Some)
         })
     }
 }
@@ -283,6 +288,9 @@ pub trait ClassicInternals {
 
     /// Writes a row for every URL to this file: CSV if its name ends with `.csv`, otherwise JSON lines; `-` is standard output.
     fn urls(self, path: impl Into<PathBuf>) -> Self;
+
+    /// Calls a function with every URL that has its outcome.
+    fn on_url(self, callback: impl Fn(&UrlRecord) + Send + Sync + 'static) -> Self;
 
     /// Counts the requests in this counter when they are sent. The counts that observers get are as of the last outcome.
     fn request_counter(self, requests: RequestCounter) -> Self;
@@ -311,6 +319,11 @@ impl ClassicInternals for ClassicCrawl {
 
     fn urls(mut self, path: impl Into<PathBuf>) -> ClassicCrawl {
         self.urls = Some(path.into());
+        self
+    }
+
+    fn on_url(mut self, callback: impl Fn(&UrlRecord) + Send + Sync + 'static) -> ClassicCrawl {
+        self.on_url = Some(Arc::new(callback));
         self
     }
 

@@ -1,5 +1,7 @@
 //! The outcome of an admitted URL: each URL gets exactly one.
 
+mod text;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
@@ -11,6 +13,9 @@ use crate::config::MAX_RETRY_AFTER;
 use crate::fetch::http::ADDRESS_KINDS;
 use crate::format::counted;
 use crate::scope::RejectReason;
+
+pub(crate) use self::text::{HTTP, LABELS};
+pub use self::text::{NamedUrl, label_of_text, named_url, named_url_of_text, status_of_label};
 
 /// What became of one admitted URL.
 ///

@@ -24,6 +24,7 @@ mod seen_cache;
 mod server;
 mod socket;
 mod state_reader;
+mod stored_urls;
 mod stored_view;
 mod task_id_queue;
 

@@ -35,6 +35,7 @@ mod restore;
 mod scripts;
 mod server;
 mod storage;
+mod stored_urls;
 mod stream;
 
 use std::fmt;

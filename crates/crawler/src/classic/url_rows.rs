@@ -1,4 +1,4 @@
-//! Writes a row for every URL of a classic crawl: the rows of the output `urls` of the pipeline.
+//! Writes a row for every URL of a classic crawl, the rows of the output `urls` of the pipeline, and calls a function with it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,24 +6,60 @@ use std::time::SystemTime;
 
 use super::task_budget::TaskRequests;
 use crate::error::StorageError;
+use crate::modules::Module;
 use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::page_pipeline::PagePipeline;
 use crate::modules::registry::{RegisteredModule, file_or_stdout};
 use crate::modules::urls::Urls;
 use crate::outcome::Outcome;
+use crate::page::Page;
 use crate::task::{Admission, Task};
 use crate::url_record::UrlRecord;
 
 /// The open output.
 pub(super) struct UrlRows(PagePipeline);
 
+/// Called with every URL that has its outcome.
+pub(super) type UrlCallback = Arc<dyn Fn(&UrlRecord) + Send + Sync>;
+
+/// Calls a function with every URL.
+struct UrlObserver(UrlCallback);
+
+impl Module for UrlObserver {
+    fn name(&self) -> &str {
+        "function"
+    }
+
+    fn process_page(&self, _: &Page) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn wants_urls(&self) -> bool {
+        true
+    }
+
+    fn process_url(&self, record: &UrlRecord) -> Result<(), String> {
+        (self.0)(record);
+        Ok(())
+    }
+}
+
 impl UrlRows {
-    /// Opens a new or empty file, or any if `overwrite` is set. `-` is standard output.
-    pub(super) fn open(path: &Path, overwrite: bool) -> Result<UrlRows, StorageError> {
-        let (modules, outputs) = match file_or_stdout(Urls::for_file(path), path) {
-            RegisteredModule::Module(module) => (vec![module], Vec::new()),
-            RegisteredModule::Output(output) => (Vec::new(), vec![output]),
-        };
+    /// Opens a new or empty file, if there is one, or any if `overwrite` is set. `-` is standard output.
+    pub(super) fn open(
+        path: Option<&Path>,
+        overwrite: bool,
+        callback: Option<UrlCallback>,
+    ) -> Result<UrlRows, StorageError> {
+        let (mut modules, mut outputs) = (Vec::<Box<dyn Module>>::new(), Vec::new());
+        match path.map(|path| file_or_stdout(Urls::for_file(path), path)) {
+            Some(RegisteredModule::Module(module)) => modules.push(module),
+            Some(RegisteredModule::Output(output)) => outputs.push(output),
+            None => {}
+        }
+        if let Some(callback) = callback {
+            modules.push(Box::new(UrlObserver(callback)));
+        }
         let files = OutputFiles::open(&outputs, if overwrite { Start::Overwrite } else { Start::Fresh })?;
         Ok(UrlRows(PagePipeline::new(modules, outputs, files, Arc::new(|_, _| {}))))
     }

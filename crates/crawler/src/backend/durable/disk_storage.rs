@@ -51,7 +51,7 @@ pub struct DiskStorage {
     bodies_per_segment: HashMap<u64, u32>,
     /// The seen set on disk is complete up to this task.
     pub(crate) seen_written_up_to: u64,
-    key: HashKey,
+    pub(super) key: HashKey,
     keep_depths: bool,
     /// The delay of every host, which also holds after a crash.
     default_delay: Duration,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use super::super::linking_pages::{LinkSearch, LinkingPages};
+use super::super::linking_pages::{FoundLinks, LinkSearch, LinkTargets};
 use super::super::{BackendError, Snapshot, TaskId};
 use super::Tables;
 use super::disk_storage::DiskStorage;
@@ -29,12 +29,12 @@ const ROWS_PER_READ: usize = 4096;
 /// Number of pages whose bodies are read together.
 const PAGES_PER_READ: usize = 128;
 
-/// How long a question may search the bodies of pages, about: others wait meanwhile.
-const MAX_SEARCH_TIME: Duration = Duration::from_millis(100);
+/// How long a question may read URLs or search the bodies of pages, about: others wait meanwhile.
+pub(super) const MAX_SEARCH_TIME: Duration = Duration::from_millis(100);
 
 /// The tables of a state, to be read: of a state that no process runs, or of the crawl of this process.
 pub(super) struct FileReader {
-    storage: DiskStorage,
+    pub(super) storage: DiskStorage,
     snapshot: Snapshot,
     active_time: Duration,
     /// Holds the lock, and keeps the file open.
@@ -132,14 +132,15 @@ impl FileReader {
         pages.collect::<Option<Vec<String>>>().ok_or_else(|| self.storage.view.damaged())
     }
 
-    /// Those of the stored pages that link to a URL, from the page of this ID on, and the ID of the next page to read.
+    /// Those of the stored pages that link to these URLs, from the page of this ID on, and the ID of the next page to read.
     pub(super) fn linking_pages(
         &self,
-        url: String,
+        targets: &LinkTargets,
         strip_query: &[String],
         mut first: u64,
-    ) -> Result<(LinkingPages, Option<u64>), BackendError> {
-        let (mut search, started) = (LinkSearch::new(url, strip_query), Instant::now());
+    ) -> Result<(FoundLinks, Option<u64>), BackendError> {
+        let mut search = LinkSearch::new(self.storage.key, targets, strip_query);
+        let started = Instant::now();
         loop {
             let rows = self.storage.view.pages_from(first, PAGES_PER_READ)?;
             let Some((last, _)) = rows.last() else { return Ok((search.found, None)) };

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::BackendError;
-use super::super::linking_pages::LinkingPages;
+use super::super::linking_pages::{FoundLinks, LinkTargets};
+use super::super::stored_url::StoredUrl;
 use super::file_reader::FileReader;
 use super::outputs::RecordedOutput;
 use super::state_reader::{StateStatus, UrlHistory};
@@ -23,10 +24,12 @@ pub(super) enum Inquiry {
     Content(String),
     Pages(usize),
     SeedIndex,
-    /// The URL, the query parameters that the crawl removes, and the ID of the first page to read.
-    LinkingPages(String, Vec<String>, u64),
+    /// The URLs, the query parameters that the crawl removes, and the ID of the first page to read.
+    LinkingPages(LinkTargets, Vec<String>, u64),
     /// A change of the running crawl.
     Control(ControlAction),
+    /// Completed URLs, from this task on.
+    Urls(u64),
 }
 
 /// The answer to an [`Inquiry`] of the same name.
@@ -41,9 +44,11 @@ pub(super) enum Answer {
     /// The secret of the hashes, and the index.
     SeedIndex(u128, Vec<u8>),
     /// Some of the pages, and the ID of the next page to read.
-    LinkingPages(LinkingPages, Option<u64>),
+    LinkingPages(FoundLinks, Option<u64>),
     /// What was done, or why not.
     Control(Result<String, String>),
+    /// Some of the URLs, and the ID of the next task to read.
+    Urls(Vec<StoredUrl>, Option<u64>),
     /// The state cannot be read, and why.
     Failed(String),
 }
@@ -58,9 +63,13 @@ impl Inquiry {
             Inquiry::History(url) => Answer::History(reader.history(url)?),
             Inquiry::Content(url) => Answer::Content(reader.content(&url)?),
             Inquiry::Pages(max) => Answer::Pages(reader.pages(max)?),
-            Inquiry::LinkingPages(url, strip_query, first) => {
-                let (found, next) = reader.linking_pages(url, &strip_query, first)?;
+            Inquiry::LinkingPages(targets, strip_query, first) => {
+                let (found, next) = reader.linking_pages(&targets, &strip_query, first)?;
                 Answer::LinkingPages(found, next)
+            }
+            Inquiry::Urls(first) => {
+                let (urls, next) = reader.urls(first)?;
+                Answer::Urls(urls, next)
             }
             Inquiry::Control(action) => Answer::Control(Err(action.error(NOT_RUNNING))),
             Inquiry::SeedIndex => {

@@ -10,7 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::super::linking_pages::LinkingPages;
+use super::super::linking_pages::FoundLinks;
 use super::inquiry::{Answer, Inquiry};
 use crate::error::{Error, StorageError, StorageErrorKind};
 
@@ -21,10 +21,10 @@ const SOCKET_FILE: &str = "crawl.socket";
 const MAX_PATH_BYTES: usize = 100;
 
 /// Precedes every question. Another version of the crawler has another number if its messages differ.
-const PROTOCOL: u32 = 3;
+const PROTOCOL: u32 = 4;
 
-/// The largest question: URLs have at most 2,048 bytes.
-const MAX_QUESTION_BYTES: usize = 16 << 10;
+/// The largest question, which has the IDs of many URLs.
+const MAX_QUESTION_BYTES: usize = 256 << 10;
 
 /// The largest answer, which is a page.
 const MAX_ANSWER_BYTES: usize = 1 << 30;
@@ -111,7 +111,7 @@ impl Answer {
     fn too_long(inquiry: &Inquiry) -> Answer {
         match inquiry {
             Inquiry::Content(_) => Answer::Content(None),
-            Inquiry::LinkingPages(..) => Answer::LinkingPages(LinkingPages::default(), None),
+            Inquiry::LinkingPages(..) => Answer::LinkingPages(FoundLinks::default(), None),
             Inquiry::Control(action) => {
                 Answer::Control(Err(action.error("it is too long; give a shorter one")))
             }

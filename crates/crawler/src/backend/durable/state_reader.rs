@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::super::Snapshot;
-use super::super::linking_pages::LinkingPages;
+use super::super::linking_pages::{FoundLinks, LinkTargets, LinkingPages};
+use super::super::stored_url::StoredUrl;
 use super::file_reader::FileReader;
 use super::inquiry::{Answer, Inquiry, NOT_RUNNING};
 use super::open::{check_is_directory, read_hash_key};
@@ -231,21 +232,59 @@ impl StateReader {
         strip_query: &[String],
         deadline: Instant,
     ) -> Result<LinkingPages, Error> {
-        let (mut found, mut first) = (LinkingPages::default(), 0);
+        let targets = LinkTargets::Url(admitted_form(url));
+        Ok(self.found_links(&targets, strip_query, deadline)?.into_single())
+    }
+
+    /// Returns the stored pages that link to the URLs of these IDs, in the same way.
+    #[doc(hidden)]
+    pub fn pages_linking_to(
+        &mut self,
+        ids: Vec<u64>,
+        strip_query: &[String],
+        deadline: Instant,
+    ) -> Result<FoundLinks, Error> {
+        self.found_links(&LinkTargets::Ids(ids), strip_query, deadline)
+    }
+
+    fn found_links(
+        &mut self,
+        targets: &LinkTargets,
+        strip_query: &[String],
+        deadline: Instant,
+    ) -> Result<FoundLinks, Error> {
+        let (mut found, mut first) = (FoundLinks::default(), 0);
         loop {
-            match self.answer(Inquiry::LinkingPages(admitted_form(url), strip_query.to_vec(), first)) {
+            match self.answer(Inquiry::LinkingPages(targets.clone(), strip_query.to_vec(), first)) {
                 Ok(Answer::LinkingPages(more, next)) => {
-                    found.add(more);
+                    found.add(more, targets);
                     let Some(next) = next else { return Ok(found) };
                     first = next;
                 }
                 Ok(other) => return Err(other.unexpected()),
                 // The crawl has been started meanwhile, and does not answer yet.
-                Err(_) if first > 0 => return Ok(LinkingPages { has_unread: true, ..found }),
+                Err(_) if first > 0 => return Ok(FoundLinks { has_unread: true, ..found }),
                 Err(error) => return Err(error),
             }
             if Instant::now() >= deadline {
-                return Ok(LinkingPages { has_unread: true, ..found });
+                return Ok(FoundLinks { has_unread: true, ..found });
+            }
+            self.pause();
+        }
+    }
+
+    /// Calls `each` with every completed URL.
+    #[doc(hidden)]
+    pub fn each_url(&mut self, mut each: impl FnMut(StoredUrl)) -> Result<(), Error> {
+        let mut first = 0;
+        loop {
+            match self.answer(Inquiry::Urls(first))? {
+                Answer::Urls(urls, next) => {
+                    urls.into_iter().for_each(&mut each);
+                    let Some(next) = next else { return Ok(()) };
+                    first = next;
+                }
+                other => return Err(other.unexpected()),
             }
             self.pause();
         }

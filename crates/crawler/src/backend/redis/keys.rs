@@ -12,7 +12,7 @@ use super::super::WorkerId;
 ///     leases         hash: leases and their reservations by task ID
 ///     depths         hash: smaller depths of outstanding URLs, by URL ID
 ///     completed      list: records of completed URLs
-///     reasons        hash: URLs and outcomes of completed URLs whose records do not tell all, by URL ID
+///     reasons        hash: URLs and outcomes of completed URLs whose records do not tell all, such as failures, by URL ID
 ///     pages          hash: fingerprints of stored pages, by URL ID
 ///     hosts, domains hashes: delays and page counts of hosts; pages that link to domains
 ///     seed-index     string: the hosts, domains or prefixes of listed seeds, as hashes

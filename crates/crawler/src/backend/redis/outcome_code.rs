@@ -1,50 +1,6 @@
 //! The outcome of a URL in three bytes, for the records of completed URLs.
 
-use crate::outcome::Outcome;
-
-/// The labels of outcomes. A record has the index of its label, so the order must not change.
-const LABELS: [&str; 37] = [
-    "page",
-    "redirect",
-    "redirect out of scope",
-    "too many redirects",
-    "robots.txt",
-    "robots.txt unavailable",
-    "duplicate",
-    "near-duplicate",
-    "host page limit",
-    "not a page",
-    "too large",
-    HTTP,
-    "DNS",
-    "blocked address",
-    "connection",
-    "TLS",
-    "timeout",
-    "invalid response",
-    "not written",
-    "not reached",
-    "redirect loop",
-    "host unreachable",
-    "DNS unavailable",
-    "site page limit",
-    "excluded",
-    "out of scope",
-    "private address",
-    "too many path segments",
-    "repeated path segments",
-    "sitemap",
-    "sitemap failed",
-    "sitemap unavailable",
-    "proxy unavailable",
-    "proxy refused",
-    "requisite",
-    "not saved",
-    "checked",
-];
-
-/// Stands for all HTTP statuses. The status is stored beside it.
-const HTTP: &str = "HTTP";
+use crate::outcome::{HTTP, LABELS, Outcome};
 
 /// The index of a label is less than this.
 const MAX_LABELS: u8 = 64;

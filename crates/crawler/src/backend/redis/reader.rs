@@ -7,7 +7,7 @@ use url::Url;
 
 use super::super::durable::records::{PageRow, TaskRow};
 use super::super::durable::{UrlHistory, UrlStatus, admitted_form, admitted_forms, lastmod_time};
-use super::super::linking_pages::{LinkSearch, LinkingPages};
+use super::super::linking_pages::{FoundLinks, LinkSearch, LinkTargets, LinkingPages};
 use super::super::{BackendError, Snapshot};
 use super::RedisCrawl;
 use super::client::{load_bodies, load_body};
@@ -33,7 +33,7 @@ const PAGES_PER_READ: usize = 64;
 
 /// A distributed crawl, to be read.
 pub struct RedisStateReader {
-    control: CrawlControl,
+    pub(super) control: CrawlControl,
 }
 
 /// What is known about a URL.
@@ -128,9 +128,29 @@ impl RedisStateReader {
         strip_query: &[String],
         deadline: Instant,
     ) -> Result<LinkingPages, BackendError> {
-        let Shared { connection, keys, .. } = &*self.control.shared;
+        let targets = LinkTargets::Url(admitted_form(url));
+        Ok(self.found_links(&targets, strip_query, deadline).await?.into_single())
+    }
+
+    /// The stored pages that link to the URLs of these IDs, in the same way.
+    pub async fn pages_linking_to(
+        &self,
+        ids: Vec<u64>,
+        strip_query: &[String],
+        deadline: Instant,
+    ) -> Result<FoundLinks, BackendError> {
+        self.found_links(&LinkTargets::Ids(ids), strip_query, deadline).await
+    }
+
+    async fn found_links(
+        &self,
+        targets: &LinkTargets,
+        strip_query: &[String],
+        deadline: Instant,
+    ) -> Result<FoundLinks, BackendError> {
+        let Shared { connection, keys, key, .. } = &*self.control.shared;
         let rows = Rows { connection, keys };
-        let mut search = LinkSearch::new(admitted_form(url), strip_query);
+        let mut search = LinkSearch::new(*key, targets, strip_query);
         // A row may be read twice while the hash changes.
         let (mut cursor, mut known) = (0, HashSet::new());
         loop {

@@ -68,7 +68,7 @@ impl CompletedRecord {
     }
 }
 
-/// The URL and the outcome of a completed URL whose record does not tell all: redirects, failures with a cause, and sitemaps.
+/// The URL and the outcome of a completed URL whose record does not tell all: redirects, failures, and sitemaps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ReasonRow {
     pub(super) url: String,
@@ -79,9 +79,12 @@ pub(super) struct ReasonRow {
 const MAX_REASON_BYTES: usize = 2 * crate::html::MAX_URL_BYTES;
 
 impl ReasonRow {
-    /// The row of a URL with this outcome; `None` if its record tells all.
+    /// The row of a URL with this outcome; `None` if its record tells all. Failures have one for their URLs, which a report names.
     pub(super) fn of(url: &str, outcome: &Outcome) -> Option<ReasonRow> {
-        let mut reason = outcome.reason()?;
+        let mut reason = match outcome {
+            Outcome::HttpStatus { .. } => outcome.to_string(),
+            outcome => outcome.reason()?,
+        };
         reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
         Some(ReasonRow { url: url.to_owned(), outcome: reason })
     }

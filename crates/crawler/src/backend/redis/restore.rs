@@ -161,18 +161,25 @@ impl Rows<'_> {
 
     /// Calls `apply` with the records of all completed URLs, in the order of completion.
     pub(super) async fn completed(&self, mut apply: impl FnMut(CompletedRecord)) -> Result<(), BackendError> {
-        let mut first = 0;
-        loop {
-            let range = Call::new("LRANGE", self.keys.of("completed")).arg(first).arg(first + BATCHES - 1);
-            let batches: Vec<Vec<u8>> = self.connection.one(range).await?;
-            for record in batches.iter().flat_map(|batch| CompletedRecord::all(batch)) {
-                apply(record.ok_or_else(|| self.damaged())?);
-            }
-            if batches.len() < BATCHES {
-                return Ok(());
-            }
-            first += BATCHES;
+        let mut next = Some(0);
+        while let Some(first) = next {
+            let records;
+            (records, next) = self.completed_from(first).await?;
+            records.into_iter().for_each(&mut apply);
         }
+        Ok(())
+    }
+
+    /// The records of completed URLs in some batches, from this one on, and the batch after them, if there may be more.
+    pub(super) async fn completed_from(
+        &self,
+        first: usize,
+    ) -> Result<(Vec<CompletedRecord>, Option<usize>), BackendError> {
+        let range = Call::new("LRANGE", self.keys.of("completed")).arg(first).arg(first + BATCHES - 1);
+        let batches: Vec<Vec<u8>> = self.connection.one(range).await?;
+        let records = batches.iter().flat_map(|batch| CompletedRecord::all(batch));
+        let records = records.map(|record| record.ok_or_else(|| self.damaged())).collect::<Result<_, _>>()?;
+        Ok((records, (batches.len() == BATCHES).then_some(first + BATCHES)))
     }
 
     async fn hosts(
