@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crawler::internal::backend::Snapshot;
+use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
 use crawler::internal::stats::Stats;
 use crawler::{Outcome, OutcomeGroup};
 use serde::Serialize;
@@ -52,6 +53,15 @@ pub struct Counts {
     links: Links,
     /// HTTP requests sent.
     requests: u64,
+}
+
+/// A row of the table of all counts.
+#[derive(Debug)]
+pub struct Row {
+    pub name: &'static str,
+    pub count: u64,
+    /// Reasons or measures, in one line.
+    pub detail: String,
 }
 
 /// A count by reason.
@@ -151,6 +161,14 @@ impl Counts {
         Counts { not_reached: counts.not_reached + counts.pending, pending: 0, ..counts }
     }
 
+    /// The counts of a crawl, running or ended.
+    pub fn of_view(view: &CrawlView) -> Counts {
+        match view.phase {
+            CrawlPhase::Ended(_) => Counts::of_ended(&view.snapshot),
+            _ => Counts::of_running(&view.snapshot),
+        }
+    }
+
     /// URLs that failed.
     pub fn failed(&self) -> u64 {
         self.failed.total
@@ -214,8 +232,17 @@ impl Counts {
         self.failed.reasons(|reason, count| format!("{reason} ×{}", number(count)))
     }
 
-    /// The table of all counts. Rows that are zero are left out, except pages, links and requests.
+    /// The table of all counts.
     pub fn table(&self, time: Duration) -> String {
+        let rows = self.rows(time);
+        let rows: Vec<(&str, String, &str)> =
+            rows.iter().map(|row| (row.name, number(row.count), row.detail.as_str())).collect();
+        let width = rows.iter().map(|(_, count, _)| count.len()).max().unwrap_or(0).max(COUNT_WIDTH);
+        rows.iter().map(|(name, count, detail)| line(name, count, detail, width)).collect()
+    }
+
+    /// The rows of the table of all counts. Those that are zero are left out, except pages, links and requests.
+    pub fn rows(&self, time: Duration) -> Vec<Row> {
         let links = [(self.links.new, "new"), (self.links.seen, "seen")];
         let links = links.into_iter().filter(|(count, _)| *count > 0);
         let mut links: Vec<String> = links.map(|(count, what)| format!("{} {what}", number(count))).collect();
@@ -236,17 +263,31 @@ impl Counts {
             ("Links", self.links.found, links.join(" · ")),
             ("Requests", self.requests, speed),
         ];
-        let is_shown = |(name, count, _): &(&str, u64, String)| {
-            *count > 0 || matches!(*name, "Pages" | "Links" | "Requests")
-        };
-        let rows: Vec<(&str, String, String)> = rows
-            .into_iter()
-            .filter(is_shown)
-            .map(|(name, count, detail)| (name, number(count), detail))
-            .collect();
-        let width = rows.iter().map(|(_, count, _)| count.len()).max().unwrap_or(0).max(COUNT_WIDTH);
-        rows.iter().map(|(name, count, detail)| row(name, count, detail, width)).collect()
+        let is_shown = |row: &Row| row.count > 0 || matches!(row.name, "Pages" | "Links" | "Requests");
+        let rows = rows.into_iter().map(|(name, count, detail)| Row { name, count, detail });
+        rows.filter(is_shown).collect()
     }
+}
+
+/// The name of a group of outcomes.
+pub fn group_name(group: OutcomeGroup) -> &'static str {
+    match group {
+        OutcomeGroup::Page => "Pages",
+        OutcomeGroup::Redirect => "Redirects",
+        OutcomeGroup::Skipped => "Skipped",
+        OutcomeGroup::Sitemap => "Sitemaps",
+        OutcomeGroup::Requisite => "Requisites",
+        OutcomeGroup::Checked => "Checked",
+        OutcomeGroup::NotReached => "Not reached",
+        _ => "Failed",
+    }
+}
+
+/// Names and counts, the most frequent first.
+pub fn by_count(counts: &BTreeMap<String, u64>) -> impl Iterator<Item = (&str, u64)> {
+    let mut counts: Vec<(&str, u64)> = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    counts.sort_by_key(|(_, count)| Reverse(*count));
+    counts.into_iter()
 }
 
 /// The health of the PageRank service, if the crawl uses one.
@@ -265,7 +306,7 @@ pub fn page_rank_line(snapshot: &Snapshot) -> Option<String> {
     Some(line)
 }
 
-fn row(name: &str, count: &str, detail: &str, width: usize) -> String {
+fn line(name: &str, count: &str, detail: &str, width: usize) -> String {
     let line = format!("{name:<NAME_WIDTH$}{count:>width$}   {detail}");
     format!("{}\n", line.trim_end())
 }
@@ -295,9 +336,7 @@ impl Breakdown {
 
     /// The reasons in one line, the most frequent first.
     fn reasons(&self, show: impl Fn(&str, u64) -> String) -> String {
-        let mut reasons: Vec<(&str, u64)> =
-            self.by_reason.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
-        reasons.sort_by_key(|(_, count)| Reverse(*count));
+        let mut reasons: Vec<(&str, u64)> = by_count(&self.by_reason).collect();
         if reasons.len() > MAX_REASONS {
             let others = reasons.split_off(MAX_REASONS - 1);
             reasons.push(("other", others.iter().map(|(_, count)| count).sum()));

@@ -11,6 +11,7 @@ mod fields;
 pub mod graphml;
 pub mod jsonl;
 pub mod markdown;
+pub mod markup;
 pub mod mirror;
 pub mod noop;
 pub mod output;

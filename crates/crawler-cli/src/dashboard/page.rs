@@ -4,7 +4,7 @@
 pub const INDEX: &str = include_str!("page/index.html");
 
 /// Its style sheet.
-pub const STYLE: &str = include_str!("page/style.css");
+pub const STYLE: &str = concat!(include_str!("page/theme.css"), include_str!("page/style.css"));
 
 /// Its script: one module, whose parts are in the order in which they use each other.
 pub const SCRIPT: &str = concat!(

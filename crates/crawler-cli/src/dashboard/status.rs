@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::view::{Rates, View, byte_budget, page_budget, remaining};
 use super::warnings;
+use crate::summary::{by_count, group_name};
 
 /// The version of the object. It is raised when a field changes its meaning.
 const VERSION: u32 = 1;
@@ -255,20 +256,6 @@ pub fn history(statistics: &Statistics) -> Vec<[u64; 6]> {
     statistics.series.samples().iter().map(row).collect()
 }
 
-/// The name of a group of outcomes, as summaries have it.
-pub fn group_name(group: OutcomeGroup) -> &'static str {
-    match group {
-        OutcomeGroup::Page => "Pages",
-        OutcomeGroup::Redirect => "Redirects",
-        OutcomeGroup::Skipped => "Skipped",
-        OutcomeGroup::Sitemap => "Sitemaps",
-        OutcomeGroup::Requisite => "Requisites",
-        OutcomeGroup::Checked => "Checked",
-        OutcomeGroup::NotReached => "Not reached",
-        _ => "Failed",
-    }
-}
-
 fn limits(limits: &Limits) -> LimitsJson {
     LimitsJson {
         max_pages: page_budget(limits),
@@ -324,13 +311,6 @@ fn outcomes(view: &View) -> Vec<Group<'_>> {
         None => {}
     }
     groups
-}
-
-/// Names and counts, the most frequent first.
-fn by_count(counts: &BTreeMap<String, u64>) -> impl Iterator<Item = (&str, u64)> {
-    let mut counts: Vec<(&str, u64)> = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    counts.into_iter()
 }
 
 fn queues(snapshot: &Snapshot, statistics: &Statistics) -> Queues {
@@ -439,13 +419,7 @@ fn host<'v>(name: &'v str, statistics: &'v HostStatistics, snapshot: &Snapshot) 
             _ => millis(statistics.delay_ms),
         },
         crawl_delay: statistics.crawl_delay_ms.map(millis),
-        robots: match statistics.robots {
-            RobotsState::Unknown => "unknown",
-            RobotsState::Rules => "rules",
-            RobotsState::Missing => "none",
-            RobotsState::Unavailable => "unavailable",
-            RobotsState::Ignored => "ignored",
-        },
+        robots: robots_name(statistics.robots),
         waiting: waiting.map(|waiting| waiting.waiting),
         why: waiting.map(|waiting| waiting.why.to_string()),
         back_off: waiting.and_then(|waiting| match &waiting.why {
@@ -453,6 +427,17 @@ fn host<'v>(name: &'v str, statistics: &'v HostStatistics, snapshot: &Snapshot) 
             _ => None,
         }),
         smallest_gap: statistics.smallest_gap_ms.map(millis),
+    }
+}
+
+/// The state of a robots.txt.
+pub fn robots_name(state: RobotsState) -> &'static str {
+    match state {
+        RobotsState::Unknown => "unknown",
+        RobotsState::Rules => "rules",
+        RobotsState::Missing => "none",
+        RobotsState::Unavailable => "unavailable",
+        RobotsState::Ignored => "ignored",
     }
 }
 

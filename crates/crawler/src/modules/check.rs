@@ -6,7 +6,6 @@ mod html;
 mod json;
 mod junit;
 mod markdown;
-mod markup;
 mod records;
 mod report;
 mod status_codes;

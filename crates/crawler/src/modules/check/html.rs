@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::markup::escaped;
 use super::report::{Finding, IncomingLink, Report};
 use crate::format::{counted, number};
+use crate::modules::markup::{escaped, is_web_url};
 
 /// How many links to a URL are shown before the reader opens the others.
 const OPEN_LINKS: usize = 5;
@@ -91,7 +91,7 @@ fn article(out: &mut dyn Write, finding: &Finding) -> io::Result<()> {
 /// A URL as a link. What is not a URL is text.
 fn link(url: &str) -> String {
     let text = escaped(url);
-    match url.starts_with("http://") || url.starts_with("https://") {
+    match is_web_url(url) {
         true => format!(r#"<a href="{text}" rel="noopener noreferrer nofollow">{text}</a>"#),
         false => text,
     }

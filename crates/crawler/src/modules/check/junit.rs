@@ -3,9 +3,9 @@
 
 use std::io::{self, Write};
 
-use super::markup::escaped;
 use super::report::{Finding, Report};
 use crate::format::number;
+use crate::modules::markup::escaped;
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let Report { broken, not_checked, counts, gaps, .. } = report;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::report::{Finding, Report};
 use crate::format::number;
-use crate::printable::printable;
+use crate::modules::markup::{markdown_code as code, markdown_link as link};
 
 /// GitHub and GitLab refuse longer comments at 65,536 characters and more.
 const MAX_BYTES: usize = 60_000;
@@ -58,21 +58,4 @@ fn item(finding: &Finding) -> String {
         item += &format!("  - … and {} more\n", number(more));
     }
     item
-}
-
-/// A URL as a link. What is not a URL is code.
-fn link(url: &str) -> String {
-    let is_url = url.starts_with("http://") || url.starts_with("https://");
-    match is_url
-        && !url
-            .contains(|character: char| matches!(character, '<' | '>' | ' ' | '\\') || character.is_control())
-    {
-        true => format!("<{url}>"),
-        false => code(url),
-    }
-}
-
-/// Text in which nothing has a meaning: no markup, no mention of a user, no reference to an issue.
-fn code(text: &str) -> String {
-    format!("`{}`", printable(text).replace('`', "'"))
 }
