@@ -35,7 +35,8 @@ use self::connections::Connections;
 use self::feed::Feed;
 use self::routes::Site;
 pub use self::source::{ProcessSource, RedisSource, Source, StateSource};
-pub use self::view::Mode;
+pub use self::status::robots_name;
+pub use self::view::{Mode, byte_budget, page_budget};
 use crate::log;
 
 /// How long viewers have to receive the final state of the crawl.

@@ -10,6 +10,8 @@ mod log;
 mod open_files;
 mod printable;
 mod progress;
+#[allow(dead_code, reason = "no command writes a report yet")]
+mod report;
 mod seed_files;
 mod signals;
 mod summary;

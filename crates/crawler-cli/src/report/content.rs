@@ -24,10 +24,16 @@ pub struct ReportContent {
 }
 
 /// The first rows of a list, and how many rows it has.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Listed<T> {
     pub rows: Vec<T>,
     pub total: u64,
+}
+
+impl<T> Default for Listed<T> {
+    fn default() -> Listed<T> {
+        Listed { rows: Vec::new(), total: 0 }
+    }
 }
 
 /// What became of the URLs of a crawl, as far as a report names them.
