@@ -2,8 +2,10 @@
 "use strict";
 (() => {
   // So many rows are laid out at first, and more on request: thousands of rows would make every change slow.
-  const FIRST = 100;
-  const STEP = 400;
+  const FIRST = 25;
+  const STEP = 200;
+  // Paper has so many, unless the reader wants more.
+  const PRINTED = 50;
   const MAX_CHOICES = 50;
 
   const counted = (count, noun) => `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : "s"}`;
@@ -163,6 +165,17 @@
     paging.append(more, all);
     box.after(paging);
     show();
+
+    let before = most;
+    addEventListener("beforeprint", () => {
+      before = most;
+      most = Math.max(most, PRINTED);
+      show();
+    });
+    addEventListener("afterprint", () => {
+      most = before;
+      show();
+    });
   };
 
   document.querySelectorAll("table").forEach(enhance);

@@ -105,8 +105,8 @@ fn row(name: &str, host: &HostStatistics) -> Vec<Cell> {
         host.mean_latency_ms()
             .map_or(Cell::None, |mean| Cell::Number(mean as f64, milliseconds(mean as f64))),
         time(host.latency_max_ms),
-        Cell::Number(host.delay_ms.into(), limit(from_ms(host.delay_ms))),
-        host.smallest_gap_ms.map_or(Cell::None, |gap| Cell::Number(gap.into(), limit(from_ms(gap)))),
+        time(host.delay_ms),
+        host.smallest_gap_ms.map_or(Cell::None, time),
         Cell::Text(robots),
     ]
 }
@@ -145,7 +145,7 @@ pub fn politeness(content: &ReportContent) -> Option<Section<'static>> {
     let bar = |(name, host, gap): &(&str, &HostStatistics, u32)| Bar {
         label: (*name).into(),
         value: f64::from(*gap),
-        text: limit(from_ms(*gap)),
+        text: milliseconds(f64::from(*gap)),
         tone: if is_early(content, host, *gap) { Tone::Bad } else { Tone::Good },
         mark: is_delayed.then_some(content.view.limits.delay.as_secs_f64() * 1_000.0),
     };
@@ -174,8 +174,11 @@ fn smallest_gap(
     gaps: &[(&str, &HostStatistics, u32)],
 ) -> String {
     let delay = content.view.limits.delay;
-    let delay =
-        if delay.is_zero() { "no delay was set".into() } else { format!("the delay was {}", limit(delay)) };
+    let delay = if delay.is_zero() {
+        "no delay was set".into()
+    } else {
+        format!("the delay was {}", milliseconds(delay.as_secs_f64() * 1_000.0))
+    };
     let early = gaps.iter().filter(|(_, host, gap)| is_early(content, host, *gap)).count() as u64;
     let measured = gaps.len() as u64;
     let verdict = match early {
@@ -187,5 +190,5 @@ fn smallest_gap(
             percent(early, measured)
         ),
     };
-    format!("Smallest gap {} ({name}); {delay}.{verdict}", limit(from_ms(gap)))
+    format!("Smallest gap {} ({name}); {delay}.{verdict}", milliseconds(f64::from(gap)))
 }

@@ -6,12 +6,12 @@ pub fn round_up(highest: f64) -> f64 {
         return 1.0;
     }
     let power = 10_f64.powf(highest.log10().floor());
-    let factors = [1.0, 2.0, 4.0, 6.0, 8.0, 10.0];
-    factors
-        .into_iter()
-        .map(|factor| factor * power)
-        .find(|end| *end >= highest * 0.999_999)
-        .unwrap_or(highest)
+    // The half of a small count would be no count.
+    let factors: &[f64] = match power {
+        power if power < 10.0 => &[1.0, 2.0, 4.0, 6.0, 8.0, 10.0],
+        _ => &[1.0, 1.2, 1.6, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0],
+    };
+    factors.iter().map(|factor| factor * power).find(|end| *end >= highest * 0.999_999).unwrap_or(highest)
 }
 
 /// The steps of a time axis, in seconds.
@@ -46,7 +46,9 @@ mod tests {
 
     #[test]
     fn ends_of_axes_are_round_and_not_below_the_highest_value() {
-        for (highest, end) in [(0.0, 1.0), (0.3, 0.4), (1.0, 1.0), (1.1, 2.0), (7.0, 8.0), (999.0, 1_000.0)] {
+        for (highest, end) in
+            [(0.0, 1.0), (0.3, 0.4), (1.0, 1.0), (1.1, 2.0), (7.0, 8.0), (11.0, 12.0), (999.0, 1_000.0)]
+        {
             assert!((round_up(highest) - end).abs() < 1e-9, "{highest}");
         }
         assert_eq!((round_up(f64::NAN), round_up(f64::INFINITY), round_up(-1.0)), (1.0, 1.0, 1.0));
