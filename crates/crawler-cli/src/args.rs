@@ -17,6 +17,7 @@ mod login;
 mod merge;
 mod outputs;
 mod proxy;
+mod report;
 mod resume;
 pub mod settings;
 mod sources;
@@ -45,6 +46,7 @@ pub use self::login::LoginArgs;
 pub use self::merge::has_credentials;
 pub use self::outputs::{output_path, writes_to_stdout};
 pub use self::proxy::PROXY_VARIABLE;
+pub use self::report::{ReportJob, ReportTarget};
 pub use self::resume::ResumeOptions;
 pub use self::url_query::{CrawlSource, UrlQuery};
 
@@ -53,8 +55,9 @@ use self::classic::ClassicArgs;
 use self::collect::CollectArgs;
 use self::dashboard::DashboardCommandArgs;
 use self::errors::{Explainer, UsageError};
-use self::fetch::FetchArgs;
+pub use self::fetch::FetchArgs;
 pub use self::fetch::INSECURE;
+use self::report::ReportArgs;
 use self::settings::{CommandLine, Settings, misspelt_variables};
 use self::url_query::UrlQueryArgs;
 use crate::printable::print_error;
@@ -97,6 +100,9 @@ enum CliCommand {
     /// Show a crawl with --state or --redis on a web page
     #[command(after_help = help::AFTER_DASHBOARD_HELP, override_usage = help::DASHBOARD_USAGE)]
     Dashboard(DashboardCommandArgs),
+    /// Write a report on a crawl with --state or --redis, as HTML or Markdown
+    #[command(after_help = help::AFTER_REPORT_HELP, override_usage = help::REPORT_USAGE)]
+    Report(ReportArgs),
     /// Merge the workers' part files into one output
     #[command(after_help = help::AFTER_COLLECT_HELP, override_usage = help::COLLECT_USAGE)]
     Collect(CollectArgs),
@@ -188,6 +194,8 @@ pub enum Command {
     Why(UrlQuery),
     /// Show a crawl on a web page.
     Dashboard(Box<DashboardJob>),
+    /// Write a report on a crawl.
+    Report(ReportJob),
     /// Merge part files.
     Collect(CollectJob),
     /// Run a frontier or a worker.
@@ -368,6 +376,7 @@ impl Cli {
             Some(CliCommand::Show(query)) => Command::Show(query.validate()?),
             Some(CliCommand::Why(query)) => Command::Why(query.validate()?),
             Some(CliCommand::Dashboard(dashboard)) => Command::Dashboard(Box::new(dashboard.validate()?)),
+            Some(CliCommand::Report(report)) => Command::Report(report.validate()?),
             Some(CliCommand::Collect(collect)) => Command::Collect(collect.validate()?),
             Some(CliCommand::Frontier(role)) => {
                 Command::Role(RoleKind::Frontier, Box::new(role.validate("frontier")?))

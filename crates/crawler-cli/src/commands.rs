@@ -14,8 +14,10 @@ pub mod health;
 pub mod inspect;
 pub mod manual;
 pub mod remote;
+pub mod report;
 pub mod role;
 pub mod state_status;
+pub mod stored_crawl;
 mod supervisor;
 mod watch;
 

@@ -10,7 +10,6 @@ mod log;
 mod open_files;
 mod printable;
 mod progress;
-#[allow(dead_code, reason = "no command writes a report yet")]
 mod report;
 mod seed_files;
 mod signals;
@@ -67,6 +66,7 @@ fn main() -> ExitCode {
         Command::Show(query) => runtime.block_on(commands::inspect::show(&query)),
         Command::Why(query) => runtime.block_on(commands::inspect::why(&query)),
         Command::Dashboard(job) => runtime.block_on(commands::dashboard::run(*job)),
+        Command::Report(job) => runtime.block_on(commands::report::run(job)),
         Command::Collect(job) => runtime.block_on(commands::collect::run(&job)),
         Command::Role(kind, options) => runtime.block_on(commands::role::run(kind, *options)),
         Command::Submit(options) => runtime.block_on(commands::remote::submit(*options)),

@@ -15,7 +15,7 @@ use crate::format::counted;
 use crate::scope::RejectReason;
 
 pub(crate) use self::text::{HTTP, LABELS};
-pub use self::text::{NamedUrl, label_of_text, named_url, named_url_of_text, status_of_label};
+pub use self::text::{NamedUrl, label_of_text, named_url, named_url_of_text};
 
 /// What became of one admitted URL.
 ///

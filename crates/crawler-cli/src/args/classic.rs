@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::FromArgMatches as _;
 use crawler::CookieJar;
 use crawler::internal::classic::ClassicCrawl;
 use crawler::internal::classic::ClassicInternals as _;
@@ -9,10 +10,13 @@ use crawler::internal::task::Depth;
 use url::Url;
 
 use super::crawl::{absolute, complete_seed};
-use super::{DashboardArgs, FetchArgs, Verbosity};
+use super::settings::shown;
+use super::{DashboardArgs, FetchArgs, Verbosity, definition};
 use crate::commands::crawl::plan;
 use crate::commands::crawl::summary_file::is_stdout;
 use crate::dashboard::DashboardConfig;
+use crate::report::asked::Asked;
+use crate::report::file::report_path;
 use crate::values;
 
 /// The arguments as parsed.
@@ -51,6 +55,9 @@ pub struct ClassicArgs {
     /// Also write the summary to this file, as JSON; '-' is standard output
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     summary: Option<PathBuf>,
+    /// Also write a report on the crawl to this file when it ends: HTML with pictures (.html) or Markdown (.md)
+    #[arg(long, value_name = "FILE", value_parser = report_path, help_heading = "Output")]
+    report: Option<PathBuf>,
 }
 
 /// Gives an option that the classic crawl shares with `crawl` its own default: pages are saved whole.
@@ -75,6 +82,10 @@ pub struct ClassicJob {
     pub directory: PathBuf,
     /// The file of `--summary`.
     pub summary: Option<PathBuf>,
+    /// The file of `--report`.
+    pub report: Option<PathBuf>,
+    /// What was asked, for the report.
+    pub asked: Asked,
     /// The file of `--urls`.
     pub urls: Option<PathBuf>,
     /// Whether rows or the JSON summary are written to standard output, so that nothing else may be.
@@ -113,6 +124,7 @@ impl ClassicArgs {
         if let Some(summary) = &self.summary {
             check_no_page("--summary", summary, &directory)?;
         }
+        let asked = self.asked(&seed, &directory, max_depth);
         let crawl =
             ClassicCrawl::new(seed.as_str(), &directory, max_depth).map_err(|error| error.to_string())?;
         let mut crawl = crawl.overwrite(self.overwrite).configure(|fetch| *fetch = config);
@@ -138,11 +150,34 @@ impl ClassicArgs {
             warning: self.fetch.warning(),
             dashboard: self.dashboard.config(),
             summary: self.summary,
+            report: self.report,
+            asked,
         })
+    }
+
+    /// What a report says that was asked.
+    fn asked(&self, seed: &Url, directory: &Path, max_depth: Depth) -> Asked {
+        let named = |name: &str, value: &dyn std::fmt::Display| (name.to_owned(), value.to_string());
+        let mut others = vec![named("pageDirectory", &directory.display()), named("maxDepth", &max_depth)];
+        others
+            .extend(self.internal.as_deref().map(|prefix| named("--internal", &shown("internal", prefix).0)));
+        if self.concurrency > 1 {
+            others.push(named("--concurrency", &self.concurrency));
+        }
+        let matches = definition().try_get_matches_from(["crawler", "http://example.org/", "pages", "0"]);
+        let defaults = matches.and_then(|matches| FetchArgs::from_arg_matches(&matches)).ok();
+        Asked::of_classic(seed, &self.fetch, defaults.as_ref(), others)
     }
 
     /// Checks that no two outputs use the same file.
     fn check_outputs(&self) -> Result<(), String> {
+        for (option, file) in [("--urls", &self.urls), ("--summary", &self.summary)] {
+            if let (Some(file), Some(report)) = (file, &self.report)
+                && absolute(option, file)? == absolute("--report", report)?
+            {
+                return Err(format!("{option} and --report write the same file; give different files"));
+            }
+        }
         let (Some(urls), Some(summary)) = (&self.urls, &self.summary) else { return Ok(()) };
         match is_stdout(urls) && is_stdout(summary) {
             true => Err("--urls and --summary both write to standard output; give one of them a file".into()),

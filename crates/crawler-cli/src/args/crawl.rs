@@ -26,6 +26,7 @@ use super::{FetchArgs, Verbosity};
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::summary_file::is_stdout;
 use crate::printable::print_error;
+use crate::report::file::report_path;
 use crate::seed_files::SeedFiles;
 use crate::values;
 
@@ -140,6 +141,10 @@ pub struct CrawlOptions {
     /// Also write the summary to this file, as JSON; '-' is standard output
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub summary: Option<PathBuf>,
+    /// Also write a report on the crawl to this file when it ends: HTML with pictures (.html) or Markdown (.md)
+    #[arg(long, value_name = "FILE", value_parser = report_path, help_heading = "Output")]
+    #[serde(default)]
+    pub report: Option<PathBuf>,
 
     #[command(flatten)]
     #[serde(skip)]
@@ -218,10 +223,7 @@ pub fn adapt_help(crawl: clap::Command) -> clap::Command {
 
 /// The names of the options that are saved with a crawl.
 pub fn saved_option_names() -> Vec<String> {
-    let command = <CrawlOptions as clap::Args>::augment_args(clap::Command::new("crawl"));
-    let defaults = command.try_get_matches_from(["crawl", "http://example.org/"]);
-    let options = defaults.and_then(|defaults| CrawlOptions::from_arg_matches(&defaults)).ok();
-    match options.and_then(|options| serde_json::to_value(options).ok()) {
+    match CrawlOptions::defaults().and_then(|options| serde_json::to_value(options).ok()) {
         Some(serde_json::Value::Object(saved)) => saved.into_iter().map(|(name, _)| name).collect(),
         _ => Vec::new(),
     }
@@ -266,6 +268,13 @@ pub struct CrawlJob {
 }
 
 impl CrawlOptions {
+    /// The options if only a seed is given.
+    pub fn defaults() -> Option<CrawlOptions> {
+        let command = <CrawlOptions as clap::Args>::augment_args(clap::Command::new("crawl"));
+        let defaults = command.try_get_matches_from(["crawl", "http://example.org/"]);
+        defaults.and_then(|defaults| CrawlOptions::from_arg_matches(&defaults)).ok()
+    }
+
     /// Gives the options of a mirror other defaults, since it should have every page, and the whole of it.
     pub fn adapt_to_mirror(&mut self) {
         let is_default =
@@ -487,6 +496,7 @@ impl CrawlOptions {
         }
         for (option, path) in [
             ("--summary", &mut self.summary),
+            ("--report", &mut self.report),
             ("--ca-file", &mut self.fetch.ca_file),
             ("--state", &mut self.state),
         ] {
@@ -543,7 +553,7 @@ mod tests {
                    --include x --exclude y --strip-query tracking --strip-query sid --max-depth 3 --max-time 90s \
                    --max-pages-per-host 7 --max-pages-per-site 9 --site-delay 60ms --address-delay 5ms \
                    --workers 3 --oversize drop \
-                   --pagerank-url http://ranks.test/ --progress json --summary s.json --resolve *.a.test=::1 \
+                   --pagerank-url http://ranks.test/ --progress json --summary s.json --report r.html --resolve *.a.test=::1 \
                    --ca-file ca.pem --insecure --delay 250ms --user-agent me --contact https://a.test/ \
                    --robots-token me -v --overwrite --state s --follow-duplicates --requisites --accept a/b,c/* --save-include x --save-exclude y --max-file-bytes 3MB \
                    --seeds /a.txt --seeds - --sitemap http://a.test/s.xml --no-sitemaps";

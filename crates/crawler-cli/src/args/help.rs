@@ -24,6 +24,9 @@ pub const SUBMIT_USAGE: &str = "crawler submit [OPTIONS] <URL>... --redis <URL>"
 pub const DASHBOARD_USAGE: &str = "\
 crawler dashboard [OPTIONS] <DIR>
        crawler dashboard [OPTIONS] --redis <URL>";
+pub const REPORT_USAGE: &str = "\
+crawler report [OPTIONS] <DIR>
+       crawler report [OPTIONS] --redis <URL>";
 pub const STATUS_USAGE: &str = "\
 crawler status [OPTIONS] <DIR>
        crawler status [OPTIONS] --redis <URL>";
@@ -71,7 +74,8 @@ Exit status:
   0    the crawl finished; some pages may have failed
   1    the seed was not saved, the crawl failed, or the summary was not printed
   2    invalid arguments; nothing was fetched or written
-  3    a page, a row of --urls or the file of --summary could not be written
+  3    a page, a row of --urls, the summary file or the report could not be
+       written
   130  interrupted by Ctrl-C; requests in flight finished first
   143  terminated by SIGTERM; requests in flight finished first
 A second signal exits at once, without waiting for requests in flight.
@@ -138,8 +142,8 @@ Exit status:
        that writes its pages nowhere else
   1    no page was stored, or the crawl failed, or the summary was not printed
   2    invalid arguments; nothing was fetched or written
-  3    a page or the summary file could not be written, or a module can process
-       no more pages: its program cannot be run or keeps dying
+  3    a page, the summary file or the report could not be written, or a module
+       can process no more pages: its program cannot be run or keeps dying
   130  interrupted by Ctrl-C; requests in flight finished first
   143  terminated by SIGTERM; requests in flight finished first
 A second signal exits at once, without waiting for requests in flight.
@@ -199,8 +203,8 @@ Exit status:
   1    no page was stored, or the crawl failed, or another process is using DIR
   2    invalid arguments, an option that cannot change, or DIR has no state that
        this command can resume
-  3    a page or the summary file could not be written, or a module can process
-       no more pages: its program cannot be run or keeps dying
+  3    a page, the summary file or the report could not be written, or a module
+       can process no more pages: its program cannot be run or keeps dying
   130  interrupted by Ctrl-C; requests in flight finished first
   143  terminated by SIGTERM; requests in flight finished first
 
@@ -344,6 +348,30 @@ Exit status:
   2    invalid arguments, no state in DIR, or the address cannot be used
   130  interrupted by Ctrl-C
   143  terminated by SIGTERM";
+
+pub const AFTER_REPORT_HELP: &str = "\
+The report says what was asked, how the crawl went, and what became of its URLs:
+outcomes, hosts, broken links with the pages that link to them, redirects,
+duplicates, the structure of the site. It is one file, and loads nothing. The
+crawl may be running or over. Stored pages are searched for links for up to a
+minute; the report says if that was not enough.
+
+A crawl writes its own report at its end with --report FILE.
+
+Environment:
+  CRAWLER_REDIS           default of --redis
+  CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
+  CRAWLER_CRAWL           default of --crawl
+
+Exit status:
+  0    the report was written
+  1    Redis or the state cannot be used, or there is no such crawl
+  2    invalid arguments, no state in DIR, or the file cannot be created
+  3    the report could not be written
+
+Examples:
+  crawler report state -o report.html
+  crawler report state --format markdown | less";
 
 pub const AFTER_HEALTH_HELP: &str = "\
 Requests /healthz, or with --ready /readyz, of a crawl, a frontier, a worker or
@@ -496,6 +524,8 @@ mod tests {
             AFTER_STATUS_HELP,
             AFTER_HEALTH_HELP,
             AFTER_DASHBOARD_HELP,
+            REPORT_USAGE,
+            AFTER_REPORT_HELP,
             AFTER_STOP_HELP,
             AFTER_PURGE_HELP,
             AFTER_COLLECT_HELP,

@@ -102,6 +102,7 @@ fn check_classic(job: &ClassicJob, log: &LogArgs) -> Result<(), String> {
     check_stdout(file, job.is_stdout_taken)?;
     check_no_page("--log", file, &job.directory)?;
     check_distinct("--summary", job.summary.as_deref(), file)?;
+    check_distinct("--report", job.report.as_deref(), file)?;
     check_distinct("--urls", job.urls.as_deref(), file)
 }
 
@@ -112,6 +113,7 @@ fn check_crawl(options: &CrawlOptions, log: &LogArgs) -> Result<(), String> {
     let Some(file) = log.file() else { return Ok(()) };
     check_stdout(file, options.stdout_is_taken())?;
     check_distinct("--summary", options.summary.as_deref(), file)?;
+    check_distinct("--report", options.report.as_deref(), file)?;
     options.module.iter().try_for_each(|module| {
         check_distinct(&format!("--module {module}"), output_path(module).as_deref(), file)
     })

@@ -28,8 +28,18 @@ const REPORTED_OPTIONS: [&str; 14] = [
 ];
 
 /// The options of a process that resumes a crawl, and those that cannot change. That they differ is not reported.
-const UNREPORTED_OPTIONS: [&str; 9] =
-    ["seeds", "seed-files", "state", "overwrite", "progress", "summary", "verbose", "quiet", "dead-after"];
+const UNREPORTED_OPTIONS: [&str; 10] = [
+    "seeds",
+    "seed-files",
+    "state",
+    "overwrite",
+    "progress",
+    "summary",
+    "report",
+    "verbose",
+    "quiet",
+    "dead-after",
+];
 
 /// The options that select a crawl or its output but change no setting of it.
 const LOCATION_OPTIONS: [&str; 4] = ["redis", "crawl", "ca-file", "quiet"];

@@ -24,11 +24,18 @@ impl CrawlOptions {
                 "{first} and {second} both write to standard output; give one of them a file"
             ));
         }
-        if let Some(summary) = &self.summary
-            && let Some(module) =
-                self.module.iter().find(|module| output_path(module).as_ref() == Some(summary))
-        {
-            return Err(format!("--summary and --module {module} write the same file; give different files"));
+        for (option, file) in [("--summary", &self.summary), ("--report", &self.report)] {
+            if let Some(file) = file
+                && let Some(module) =
+                    self.module.iter().find(|module| output_path(module).as_ref() == Some(file))
+            {
+                return Err(format!(
+                    "{option} and --module {module} write the same file; give different files"
+                ));
+            }
+        }
+        if self.report.is_some() && self.report == self.summary {
+            return Err("--summary and --report write the same file; give different files".into());
         }
         let outputs = self.module.iter().filter_map(|module| match registry::parse(module) {
             Ok(RegisteredModule::Output(spec)) => Some(spec),

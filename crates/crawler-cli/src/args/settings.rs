@@ -16,6 +16,7 @@ use clap::{Arg, ArgAction};
 
 pub use self::command_line::{CommandLine, overview};
 pub use self::environment::{is_option_variable, misspelt_variables, variable_named};
+pub use self::report::{MASK, shown};
 
 use self::environment::CONFIG_VARIABLE;
 use self::file::{ConfigFile, Entry, Value};

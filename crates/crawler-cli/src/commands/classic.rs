@@ -20,8 +20,9 @@ use crate::commands::{hint, remedy, start_there, with_hint};
 use crate::dashboard::{Dashboard, Mode, ProcessSource, Source};
 use crate::live::screen;
 use crate::open_files::make_room;
-use crate::printable::{print_error, print_stderr, print_stdout};
+use crate::printable::{print_error, print_stderr, print_stdout, printable};
 use crate::progress::{CrawlHandles, Progress};
+use crate::report::at_end::{self, EndReport};
 use crate::summary::Counts;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
@@ -30,9 +31,11 @@ pub async fn run(job: ClassicJob) -> u8 {
     let prepare = || {
         make_room(job.concurrency, &format!("--concurrency {}", job.concurrency))?;
         let cookie_file = CookieFile::new(job.save_cookies.as_deref(), job.cookies)?;
-        Ok::<_, String>((cookie_file, job.summary.as_deref().map(SummaryFile::new).transpose()?))
+        let report = job.report.as_deref().map(|path| EndReport::of_live(path, job.asked, false));
+        let summary_file = job.summary.as_deref().map(SummaryFile::new).transpose()?;
+        Ok::<_, String>((cookie_file, summary_file, report.transpose()?))
     };
-    let (cookie_file, summary_file) = match prepare() {
+    let (cookie_file, summary_file, report) = match prepare() {
         Ok(prepared) => prepared,
         Err(error) => {
             print_error(&error);
@@ -46,6 +49,7 @@ pub async fn run(job: ClassicJob) -> u8 {
         plan: Some(job.plan),
         is_stdout_taken: job.is_stdout_taken,
         summary_file,
+        report,
         written: vec![job.directory],
         ..Printing::new(job.verbosity)
     };
@@ -78,6 +82,7 @@ pub struct Printing {
     plan: Option<String>,
     is_stdout_taken: bool,
     summary_file: Option<SummaryFile>,
+    report: Option<EndReport>,
     proxy_health: ProxyHealth,
     /// Where the crawl writes to.
     written: Vec<PathBuf>,
@@ -87,8 +92,8 @@ impl Printing {
     /// Prints the progress and the summary.
     pub fn new(verbosity: Verbosity) -> Printing {
         let proxy_health = ProxyHealth::default();
-        let (plan, summary_file, written) = (None, None, Vec::new());
-        Printing { verbosity, plan, is_stdout_taken: false, summary_file, proxy_health, written }
+        let (plan, summary_file, report, written) = (None, None, None, Vec::new());
+        Printing { verbosity, plan, is_stdout_taken: false, summary_file, report, proxy_health, written }
     }
 
     fn progress(&mut self, seed: &Url, handles: CrawlHandles) -> Progress {
@@ -136,6 +141,13 @@ pub async fn crawl(seed: &Url, crawl: ClassicCrawl, mut printing: Printing) -> u
     let stop = handles.stop.clone();
     let progress = Rc::new(printing.progress(seed, handles));
     let crawl = crawl.on_status(progress.observer());
+    let crawl = match printing.report.as_ref().and_then(EndReport::collector).cloned() {
+        Some(collector) => {
+            let seen = collector.clone();
+            crawl.on_status(move |view| seen.observe(view)).on_url(move |url| collector.add_url(url))
+        }
+        None => crawl,
+    };
     let signal_status = Rc::new(Cell::new(None));
     let tasks = tokio::task::LocalSet::new();
     let (shown, stopped, status) = (Rc::clone(&progress), stop.clone(), Rc::clone(&signal_status));
@@ -150,18 +162,27 @@ pub async fn crawl(seed: &Url, crawl: ClassicCrawl, mut printing: Printing) -> u
     let show = tasks.spawn_local(async move { shown.keep_showing().await });
     let follow = tasks.spawn_local(screen::follow_the_terminal());
     let report = tasks.run_until(crawl.stop_handle(stop).run_with_observer(&*progress)).await;
-    watch.abort();
     show.abort();
     report_outages.abort();
     follow.abort();
     screen::clear();
-    match report {
+    let written = printing.report.take();
+    let status = match report {
         Ok(report) => printing.conclude(seed, &report, signal_status.get()),
         Err(error) => {
             print_error(&with_hint(&error));
             status_of(&error)
         }
-    }
+    };
+    // A second signal ends the process also now.
+    let say = |message: &str| {
+        if printing.verbosity != Verbosity::Quiet {
+            print_stderr(&format!("{}\n", printable(message)));
+        }
+    };
+    let status = tasks.run_until(at_end::conclude(written, status, &signal_status, say)).await;
+    watch.abort();
+    status
 }
 
 fn summary(report: &ClassicReport) -> String {

@@ -18,7 +18,7 @@ use crawler::internal::stop::StopHandle;
 use crawler::{CrawlReport, Error, StorageErrorKind};
 
 use super::supervisor::Supervisor;
-use crate::args::{CrawlJob, CrawlOptions};
+use crate::args::{CrawlJob, CrawlOptions, CrawlSource};
 use crate::commands::cookie_file::{CookieFile, part_file};
 use crate::commands::crawl::display::Display;
 use crate::commands::crawl::outcome_log::OutcomeLog;
@@ -30,6 +30,7 @@ use crate::commands::with_hint;
 use crate::dashboard::{Dashboard, RedisSource, Source};
 use crate::live::warnings;
 use crate::printable::print_error;
+use crate::report::at_end::{self, EndReport};
 use crate::{EXIT_USAGE, signals};
 
 /// How often the controller checks the crawl and its children.
@@ -50,10 +51,11 @@ pub async fn run(job: CrawlJob) -> u8 {
     let prepared = job.options.shared_crawl(notice).and_then(|shared| {
         let summary = job.options.summary.as_deref().map(SummaryFile::new).transpose()?;
         let cookie_file = CookieFile::new(job.options.fetch.login.save_cookies(), job.cookies.clone())?;
-        Ok((shared, summary, cookie_file))
+        let report = shared.as_ref().and_then(|shared| end_report(&job.options, shared)).transpose()?;
+        Ok((shared, summary, cookie_file, report))
     });
-    let (mut shared, summary_file, cookie_file) = match prepared {
-        Ok((Some(shared), summary, cookie_file)) => (shared, summary, cookie_file),
+    let (mut shared, summary_file, cookie_file, end_report) = match prepared {
+        Ok((Some(shared), summary, cookie_file, report)) => (shared, summary, cookie_file, report),
         Ok((None, ..)) => return EXIT_USAGE,
         Err(error) => {
             print_error(&error);
@@ -96,7 +98,12 @@ pub async fn run(job: CrawlJob) -> u8 {
             let report = reader.explain(report);
             let outcome_log = OutcomeLog::new(&options, reader);
             let status = conclude(&options, &report, &display, &outcome_log, summary_file);
-            signal_status.get().unwrap_or(status)
+            let status = signal_status.get().unwrap_or(status);
+            // A second signal ends the process also now.
+            tokio::select! {
+                status = at_end::conclude(end_report, status, &signal_status, |message| display.print(message)) => status,
+                never = signals::watch(&stop, &signal_status, || 0, |message| display.print(message)) => match never {},
+            }
         }
         Err(error) => {
             print_error(&with_hint(&error));
@@ -104,6 +111,15 @@ pub async fn run(job: CrawlJob) -> u8 {
         }
     };
     cookie_file.map_or(status, |file| file.write_merged(&cookie_parts(&options), status))
+}
+
+/// The report of `--report`, which is read from Redis in the end.
+fn end_report(options: &CrawlOptions, shared: &SharedCrawl) -> Option<Result<EndReport, String>> {
+    let mut shared = shared.clone();
+    // The stop of the crawl must not stop it, and a Redis that is gone is an error at once.
+    shared.redis.connect_options.retry_forever = false;
+    let path = options.report.as_deref()?;
+    Some(EndReport::of_stored(path, CrawlSource::Redis(Box::new(shared))))
 }
 
 /// The files in which the workers save their cookies.

@@ -28,13 +28,15 @@ use self::saved_options::SavedOptions;
 use self::stdout_reader::StdoutReader;
 pub use self::summary::stop_reason;
 use self::summary_file::SummaryFile;
-use crate::args::{CrawlJob, CrawlOptions, ProgressForm, ResumeOptions, Verbosity};
+use crate::args::{CrawlJob, CrawlOptions, CrawlSource, ProgressForm, ResumeOptions, Verbosity};
 use crate::commands::check::{self, ReportDirectory};
 use crate::commands::cookie_file::CookieFile;
 use crate::commands::{hint, with_hint};
 use crate::dashboard::{Dashboard, ProcessSource, Source};
 use crate::open_files::{make_room, spare};
 use crate::printable::{print_error, print_stderr, print_stdout};
+use crate::report::asked::Asked;
+use crate::report::at_end::{self, EndReport};
 use crate::summary::Counts;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
@@ -147,7 +149,7 @@ async fn run_job(job: CrawlJob, notices: &[String]) -> u8 {
 
 async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
     let CrawlJob { crawler, options, .. } = job;
-    let (summary_file, spare) = match prepare(&options) {
+    let (summary_file, end_report, spare) = match prepare(&options) {
         Ok(prepared) => prepared,
         Err(error) => {
             print_error(&error);
@@ -199,10 +201,16 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
         .on_notice(move |notice| noticed.print_logged(&format!("crawler: {notice}")))
         .proxy_health(display.proxy_health().clone())
         .on_outcome(move |url, outcome| log.record(url, outcome));
+    let collector = end_report.as_ref().and_then(EndReport::collector).cloned();
+    let crawler = match &collector {
+        Some(collector) => crawler.module(collector.clone()),
+        None => crawler,
+    };
     let shown = Arc::clone(&display);
     let crawling = crawler.on_status(move |view| {
         observed.update(view);
         shown.show(view);
+        collector.iter().for_each(|collector| collector.observe(view));
     });
     let crawling = crawling.run();
     let signal_status = Cell::new(None);
@@ -215,7 +223,7 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
     // Viewers get the final state before the summary is printed.
     drop(dashboard);
     display.clear();
-    match report {
+    let status = match report {
         Ok(report) => {
             let report = reader.explain(report);
             let status = conclude(&options, &report, &display, &outcome_log, summary_file);
@@ -231,16 +239,31 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
             if let (Error::Proxy(_), Some(directory)) = (&error, &options.state) {
                 display.print(&format!("to resume: crawler resume {}", quoted(directory)));
             }
-            if outcome_log.has_outcomes() { EXIT_FAILED } else { status_of(&error) }
+            if !outcome_log.has_outcomes() {
+                return status_of(&error);
+            }
+            EXIT_FAILED
         }
+    };
+    // A second signal ends the process also now.
+    tokio::select! {
+        status = at_end::conclude(end_report, status, &signal_status, |message| display.print(message)) => status,
+        never = signals::watch(&stop, &signal_status, || 0, |message| display.print(message)) => match never {},
     }
 }
 
 /// Checks everything that can fail before the first request. Also returns how many spare connections a worker may have.
-fn prepare(options: &CrawlOptions) -> Result<(Option<SummaryFile>, SpareConnections), String> {
+fn prepare(
+    options: &CrawlOptions,
+) -> Result<(Option<SummaryFile>, Option<EndReport>, SpareConnections), String> {
     stdout_reader::check_open(options)?;
     let spare = SpareConnections::for_workers(options.workers(), options.concurrency)?;
-    Ok((options.summary.as_deref().map(SummaryFile::new).transpose()?, spare))
+    let summary = options.summary.as_deref().map(SummaryFile::new).transpose()?;
+    let report = options.report.as_deref().map(|path| match &options.state {
+        Some(directory) => EndReport::of_stored(path, CrawlSource::State(directory.clone())),
+        None => EndReport::of_live(path, Asked::of_crawl(options), true),
+    });
+    Ok((summary, report.transpose()?, spare))
 }
 
 /// The connections that a worker may have in addition to its requests in flight.

@@ -2,12 +2,10 @@
 //! which pages link to it.
 
 use std::io::{self, Write};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use crawler::internal::backend::durable::{RecordedOutput, StateReader, UrlHistory, UrlStatus};
+use crawler::internal::backend::durable::{RecordedOutput, UrlHistory, UrlStatus};
 use crawler::internal::backend::linking_pages::LinkingPages;
-use crawler::internal::backend::redis::RedisStateReader;
-use crawler::internal::distributed::remote::RemoteCrawl;
 use crawler::internal::html::{self, BadLink};
 use crawler::internal::modules::timestamp::rfc3339;
 use crawler::internal::origin::without_credentials;
@@ -19,8 +17,8 @@ use url::Url;
 
 use crate::EXIT_FAILED;
 use crate::args::{CrawlOptions, CrawlSource, UrlQuery};
-use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::status_of;
+use crate::commands::stored_crawl::StoredCrawl;
 use crate::commands::with_hint;
 use crate::format::{counted, number};
 use crate::printable::{is_printed, print_error, print_stdout, printable};
@@ -33,82 +31,6 @@ const PATH_ENDS: usize = 3;
 
 /// How long stored pages are searched for links. Ten thousand take a few seconds.
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(10);
-
-/// The stored state of a crawl.
-enum StoredCrawl {
-    Directory(Box<StateReader>),
-    Redis(RedisStateReader),
-}
-
-impl StoredCrawl {
-    /// Opens the crawl and reads its options. A crawl that another program started has none that this command knows.
-    async fn open(source: &CrawlSource) -> Result<(StoredCrawl, Option<CrawlOptions>), Error> {
-        match source {
-            CrawlSource::State(directory) => {
-                let mut state = StateReader::open(directory)?;
-                let options = SavedOptions::read(&state.metadata()?, directory.display()).ok();
-                Ok((StoredCrawl::Directory(Box::new(state)), options))
-            }
-            CrawlSource::Redis(shared) => {
-                let metadata = RemoteCrawl::info(shared).await?.map(|info| info.metadata).unwrap_or_default();
-                let options = SavedOptions::read(&metadata, &shared.redis.crawl).ok();
-                Ok((StoredCrawl::Redis(RedisStateReader::open(shared.redis.clone()).await?), options))
-            }
-        }
-    }
-
-    async fn content(&mut self, url: &Url) -> Result<Option<Vec<u8>>, Error> {
-        match self {
-            StoredCrawl::Directory(state) => state.content(url),
-            StoredCrawl::Redis(state) => Ok(state.content(url).await?),
-        }
-    }
-
-    /// The scope of the crawl: that of its options, and of its seed lists.
-    async fn scope(&mut self, options: Option<&CrawlOptions>) -> Result<Option<Scope>, Error> {
-        let Some(scope) = options.and_then(|options| options.link_scope().ok()) else { return Ok(None) };
-        Ok(Some(match self {
-            StoredCrawl::Directory(state) => state.extend_scope(scope)?,
-            StoredCrawl::Redis(state) => state.extend_scope(scope).await?,
-        }))
-    }
-
-    /// The stored pages that link to a URL; `None` if the crawl stores no bodies.
-    async fn linking_pages(
-        &mut self,
-        url: &Url,
-        options: Option<&CrawlOptions>,
-        max_time: Duration,
-    ) -> Result<Option<LinkingPages>, Error> {
-        if options.is_some_and(|options| options.no_content) {
-            return Ok(None);
-        }
-        let strip_query = options.and_then(|options| options.fetch.strip_query().ok()).unwrap_or_default();
-        let (patterns, deadline) = (strip_query.patterns(), Instant::now() + max_time);
-        Ok(Some(match self {
-            StoredCrawl::Directory(state) => state.linking_pages(url, patterns, deadline)?,
-            StoredCrawl::Redis(state) => state.linking_pages(url, patterns, deadline).await?,
-        }))
-    }
-
-    async fn history(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
-        match self {
-            StoredCrawl::Directory(state) => state.history(url),
-            StoredCrawl::Redis(state) => Ok(state.why(url).await?),
-        }
-    }
-}
-
-impl StoredCrawl {
-    /// The outputs whose pages have the numbers of the crawl. The part files of a distributed crawl number their pages in
-    /// their own order.
-    fn outputs(&mut self) -> Result<Vec<RecordedOutput>, Error> {
-        match self {
-            StoredCrawl::Directory(state) => state.outputs(),
-            StoredCrawl::Redis(_) => Ok(Vec::new()),
-        }
-    }
-}
 
 /// Prints a stored page as the server sent it, and returns the exit status.
 pub async fn show(query: &UrlQuery) -> u8 {

@@ -71,7 +71,6 @@ pub struct FailedUrl {
     pub kind: &'static str,
     /// The outcome as text, such as `HTTP 404` or `timeout`.
     pub outcome: String,
-    pub status: Option<u16>,
     /// Whether the cause may pass.
     pub is_temporary: bool,
     pub depth: u32,

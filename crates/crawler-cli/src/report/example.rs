@@ -226,7 +226,6 @@ fn failed_url(url: String, number: u64) -> FailedUrl {
         url,
         kind: if number.is_multiple_of(10) { "requisite" } else { "page" },
         outcome: if is_temporary { "timeout".into() } else { "HTTP 404".into() },
-        status: (!is_temporary).then_some(404),
         is_temporary,
         depth: (number % 7) as u32,
         at: None,

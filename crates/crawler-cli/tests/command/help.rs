@@ -4,13 +4,14 @@ use std::process::Stdio;
 
 use crate::common::binary;
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "crawl",
     "check",
     "resume",
     "show",
     "why",
     "dashboard",
+    "report",
     "collect",
     "frontier",
     "worker",

@@ -18,6 +18,8 @@ mod live_changes;
 mod log;
 mod login;
 mod lost_crawl;
+#[path = "../command/markdown_report.rs"]
+mod markdown_report;
 mod messages;
 mod mirror;
 mod outages;
@@ -25,6 +27,7 @@ mod process;
 mod programs;
 mod proxies;
 mod rebalancing;
+mod report;
 mod roles;
 mod sites;
 mod sources;

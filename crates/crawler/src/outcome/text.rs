@@ -77,11 +77,6 @@ pub fn label_of_text(text: &str) -> &str {
     }
 }
 
-/// The HTTP status in a label.
-pub fn status_of_label(label: &str) -> Option<u16> {
-    label.strip_prefix(HTTP)?.trim_start().parse().ok()
-}
-
 /// The other URL that an outcome names.
 pub fn named_url(outcome: &Outcome) -> Option<NamedUrl<'_>> {
     Some(match outcome {
@@ -138,7 +133,5 @@ mod tests {
             assert_eq!(label_of_text(&text), outcome.label(), "{text}");
             assert_eq!(named_url_of_text(&text), named_url(&outcome), "{text}");
         }
-        assert_eq!(status_of_label("HTTP 404"), Some(404));
-        assert_eq!(status_of_label("timeout"), None);
     }
 }

@@ -19,7 +19,7 @@ use crate::printable::printable;
 const ADDRESS_OPTIONS: [&str; 3] = ["redis", "proxy", "pagerank-url"];
 
 /// What is shown instead of a secret.
-const MASK: &str = "***";
+pub const MASK: &str = "***";
 
 /// The commands that take options from an existing crawl.
 const COMMANDS_WITH_SAVED_OPTIONS: [&str; 4] = ["resume", "submit", "frontier", "worker"];

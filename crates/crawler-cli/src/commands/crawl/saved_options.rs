@@ -58,7 +58,7 @@ impl SavedOptions {
         let seeds = options.seeds.clone();
         let mut options = options.clone();
         (options.fetch.quiet, options.fetch.verbose) = (false, false);
-        (options.progress, options.summary) = (ProgressForm::Auto, None);
+        (options.progress, options.summary, options.report) = (ProgressForm::Auto, None, None);
         SavedOptions { seeds, ..SavedOptions::new(&options) }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::overview::date_time;
 use crate::format::{counted, number};
 use crate::report::content::{FailedUrl, LinkSearchExtent, ReportContent};
 use crate::report::document::{Block, Cell, Heading, Section, Table};
@@ -30,7 +31,11 @@ pub fn broken_links(content: &ReportContent) -> Option<Section<'static>> {
     let total = pages.len() as u64;
     pages.truncate(MAX_PAGES);
     let mut section = Section::new("broken", "Broken links");
-    section.say(format!("{} with links to URLs that failed. {}", counted(total, "page"), extent(content)));
+    section.say(format!("{} with links to URLs that failed.", counted(total, "page")));
+    section.blocks.push(match content.urls.link_search {
+        LinkSearchExtent::Complete => Block::Text(extent(content)),
+        _ => Block::Warning(extent(content)),
+    });
     let row = |(page, links): (&str, Vec<&FailedUrl>)| {
         let count = links.len();
         let urls = links.into_iter().take(MAX_LINKS).map(|failed| failed.url.clone()).collect();
@@ -103,6 +108,7 @@ pub fn failed(content: &ReportContent) -> Section<'static> {
             Cell::Text(if failed.is_temporary { "yes".into() } else { "no".into() }),
             Cell::Text(failed.kind.into()),
             Cell::Number(failed.depth.into(), failed.depth.to_string()),
+            failed.at.map_or(Cell::None, |at| Cell::Text(date_time(at))),
             linked_from,
         ]
     };
@@ -115,6 +121,7 @@ pub fn failed(content: &ReportContent) -> Section<'static> {
             Heading::short("May pass"),
             Heading::short("Kind"),
             Heading::number("Depth"),
+            Heading::short("When"),
             Heading::wide("Linked from"),
         ],
         rows: failed.rows.iter().map(row).collect(),
