@@ -175,7 +175,12 @@ fn pairs(html: &mut String, pairs: &[(String, Vec<Cell>)]) {
             })
             .collect();
         let class = if is_counted { " class=\"counted\"" } else { "" };
-        let _ = writeln!(html, "<div{class}><dt>{}</dt><dd>{}</dd></div>", escaped(name), cells.join(" "));
+        let _ = writeln!(
+            html,
+            "<div{class}><dt>{}</dt><dd>{}</dd></div>",
+            escaped(&shortened(name)),
+            cells.join(" ")
+        );
     }
     *html += "</dl>\n";
 }

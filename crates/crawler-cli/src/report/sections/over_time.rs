@@ -1,5 +1,7 @@
 //! How a crawl went over time.
 
+use std::time::Duration;
+
 use crawler::internal::statistics::Sample;
 
 use crate::format::{bytes, elapsed, number};
@@ -9,18 +11,20 @@ use crate::report::document::{Chart, Numbers, Section, Series, Tone};
 /// The most points of a chart. More would not be seen.
 const MAX_POINTS: usize = 150;
 
+/// A crawl that is shorter has no chart over time.
+const SHORT: Duration = Duration::from_secs(10);
+
 /// Charts over time; a sentence if the crawl was too short for them, and nothing without samples.
 pub fn section(content: &ReportContent) -> Option<Section<'static>> {
     let samples = samples(content);
     let mut section = Section::new("time", "Over time");
     if samples.len() < 3 {
-        if content.view.elapsed.is_zero() {
+        // Of a long crawl, the statistics are missing.
+        if content.view.elapsed.is_zero() || content.view.elapsed > SHORT {
             return None;
         }
-        section.say(format!(
-            "The crawl took {}: too short for a picture of its course.",
-            elapsed(content.view.elapsed)
-        ));
+        let time = elapsed(content.view.elapsed);
+        section.say(format!("The crawl took {time}: too short for a picture of its course."));
         return Some(section);
     }
     let seconds = samples.last().map_or(1.0, |sample| f64::from(sample.at_seconds)).max(1.0);

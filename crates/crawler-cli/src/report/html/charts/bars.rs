@@ -10,6 +10,10 @@ use crate::report::document::Bar;
 /// The height of a row, in pixels.
 const ROW: usize = 34;
 
+/// The width of a narrow chart and of a character of a value, in pixels.
+const NARROW: f64 = 290.0;
+const CHARACTER: f64 = 8.0;
+
 /// The longest name, in characters. The middle of longer ones is left out.
 const MAX_NAME: usize = 48;
 
@@ -25,10 +29,12 @@ pub fn write(html: &mut String, title: &str, bars: &[Bar]) {
     for (index, bar) in bars.iter().enumerate() {
         let y = index * ROW;
         let name = escaped(&name(&bar.label));
+        let value_width = (bar.text.chars().count() as f64 + 1.0) * CHARACTER;
+        let room = (100.0 * (1.0 - value_width / NARROW)).clamp(20.0, 88.0);
         // A nested picture cuts off what is too wide for it.
         let _ = write!(
             html,
-            r#"<g><title>{}: {1}</title><svg y="{y}" width="72%" height="18"><text class="name" x="0" y="13">{name}</text></svg><text class="end value" x="100%" y="{2}">{1}</text>"#,
+            r#"<g><title>{}: {1}</title><svg y="{y}" width="{room:.0}%" height="18"><text class="name" x="0" y="13">{name}</text></svg><text class="end value" x="100%" y="{2}">{1}</text>"#,
             escaped(&bar.label),
             escaped(&bar.text),
             y + 13
