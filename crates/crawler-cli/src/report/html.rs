@@ -212,7 +212,7 @@ fn urls(urls: &[String], total: u64) -> String {
         count => format!("<li>… and {} that are not listed</li>", number(count)),
     };
     match folded.is_empty() {
-        true if more > 0 => html += &format!("<ul>{unlisted}</ul>"),
+        true if more > 0 => html += &format!("<p>and {} more</p>", number(more)),
         true => {}
         false => {
             html += &format!(

@@ -100,6 +100,7 @@ fn cells_of_markdown_tables_stay_cells() {
 fn reports_of_large_crawls_are_bounded() {
     let html = html::render(&usual(1_000, 10_000));
     assert!(html.len() < 6_000_000, "{}", html.len());
+    assert_eq!(html.matches("/missing-9999?").count(), 2, "the last row is there");
     assert!(html.contains("10,000 failed URLs"), "the total is exact");
     let markdown = markdown::render(&usual(1_000, 10_000));
     assert!(markdown.len() < 4_000_000, "{}", markdown.len());

@@ -4,6 +4,8 @@
   // So many rows are laid out at first, and more on request: thousands of rows would make every change slow.
   const FIRST = 25;
   const STEP = 200;
+  // More would take a second or longer to lay out.
+  const MOST_AT_ONCE = 1000;
   // Paper has so many, unless the reader wants more.
   const PRINTED = 50;
   const MAX_CHOICES = 50;
@@ -51,14 +53,19 @@
     const column = table.dataset.choice === undefined ? -1 : Number(table.dataset.choice);
     const output = element("output", "");
     const paging = element("div", "paging");
+    const more = element("button", "", "Show more");
+    const all = element("button", "", "Show all");
+    more.type = "button";
+    all.type = "button";
 
     const show = () => {
       body.replaceChildren(...shown.slice(0, most).map((entry) => entry.row));
       const visible = Math.min(most, shown.length);
       const of = shown.length === rows.length ? "" : ` of ${rows.length.toLocaleString("en-US")}`;
-      const all = visible < shown.length ? `, the first ${visible.toLocaleString("en-US")} are shown` : "";
-      output.textContent = `${counted(shown.length, noun)}${of}${all}`;
+      const part = visible < shown.length ? `, the first ${visible.toLocaleString("en-US")} are shown` : "";
+      output.textContent = `${counted(shown.length, noun)}${of}${part}`;
       paging.hidden = visible >= shown.length;
+      all.hidden = shown.length > MOST_AT_ONCE;
     };
 
     const filter = () => {
@@ -150,10 +157,6 @@
     tools.append(output);
     box.before(tools);
 
-    const more = element("button", "", "Show more");
-    const all = element("button", "", "Show all");
-    more.type = "button";
-    all.type = "button";
     more.addEventListener("click", () => {
       most += STEP;
       show();

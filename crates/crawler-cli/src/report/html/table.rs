@@ -9,7 +9,7 @@ use crate::format::{counted, number};
 use crate::report::document::{Cell, Heading, Table, Width};
 
 /// The most bytes of one table. The rows after that are left out, so that a browser can show the file.
-const MAX_BYTES: usize = 4_000_000;
+const MAX_BYTES: usize = 6_000_000;
 
 /// A table with fewer rows needs no filter.
 const FEW_ROWS: usize = 8;

@@ -14,6 +14,9 @@ const MAX_PAGES: usize = 200;
 /// How many broken links of a page are listed.
 const MAX_LINKS: usize = 20;
 
+/// Of more failed URLs, each names only one page that links to it, so that the report stays small.
+const MANY_FAILED: usize = 2_000;
+
 /// The pages with links to URLs that failed, those with the most first.
 pub fn broken_links(content: &ReportContent) -> Option<Section<'static>> {
     let mut pages: HashMap<&str, Vec<&FailedUrl>> = HashMap::new();
@@ -96,11 +99,15 @@ pub fn failed(content: &ReportContent) -> Section<'static> {
         );
     }
     section.say(sentence + ".");
+    let most_pages = if failed.rows.len() > MANY_FAILED { 1 } else { usize::MAX };
     let row = |failed: &FailedUrl| {
         let linked_from = match (&failed.found_on, failed.linked_from.rows.is_empty()) {
             (None, true) => Cell::Text("a seed".into()),
             (Some(page), true) => Cell::Url(page.clone()),
-            (_, false) => Cell::Urls(failed.linked_from.rows.clone(), failed.linked_from.total),
+            (_, false) => {
+                let pages = failed.linked_from.rows.iter().take(most_pages).cloned();
+                Cell::Urls(pages.collect(), failed.linked_from.total)
+            }
         };
         vec![
             Cell::Url(failed.url.clone()),
