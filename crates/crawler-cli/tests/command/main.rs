@@ -54,6 +54,7 @@ mod programs;
 mod proxies;
 mod redirects;
 mod report;
+mod report_page;
 mod requests;
 mod resume;
 mod retry_failed;
