@@ -247,7 +247,7 @@ pub(crate) fn added_seed_text(url: &Url, admitted: Option<AdmitCounts>) -> Strin
     match admitted {
         None => format!("The seed {url} is stored; the frontier process adds it when it runs."),
         Some(AdmitCounts { new: 0, .. }) => {
-            format!("{url} was found before and is not fetched again; the scope is extended by it.")
+            format!("{url} was found before, so it is not added again; the scope is extended by it.")
         }
         Some(_) => format!("Added the seed {url}."),
     }

@@ -137,7 +137,7 @@ impl Listening {
             return Err(BAD_HOST);
         }
         let is_link = protection == Protection::Page && request.method == Method::GET;
-        if !is_link && !is_same_origin(headers, host) {
+        if !is_link && !self.is_same_origin(headers, host) {
             return Err(BAD_ORIGIN);
         }
         if protection != Protection::Public && !has_bearer && !self.has_token_cookie(headers) {
@@ -157,9 +157,7 @@ impl Listening {
     /// Whether the Host header is the server's own. The port does not matter: it may be forwarded from another one.
     fn is_own_host(&self, host: &str) -> bool {
         let name = without_port(host);
-        if name.eq_ignore_ascii_case("localhost")
-            || self.names.iter().any(|own| own.eq_ignore_ascii_case(name))
-        {
+        if name.eq_ignore_ascii_case("localhost") || self.is_own_name(name) {
             return true;
         }
         match ip_address(name) {
@@ -168,6 +166,30 @@ impl Listening {
             // DNS rebinding needs a name. A page whose origin is an address was served from there.
             Some(_) => true,
         }
+    }
+
+    /// Whether a request comes from a page of this server, or from no page. A proxy in front of the server may have replaced the
+    /// Host header: then the page is one of the server's other names.
+    fn is_same_origin(&self, headers: &HeaderMap, host: &str) -> bool {
+        let is_own = |origin: &str| {
+            let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            authority.is_some_and(|authority| {
+                authority.eq_ignore_ascii_case(host) || self.is_own_name(without_port(authority))
+            })
+        };
+        let has_own_origin = match headers.contains_key(ORIGIN) {
+            true => single(headers, &ORIGIN).is_some_and(is_own),
+            false => true,
+        };
+        let has_own_site = match headers.contains_key(FETCH_SITE) {
+            true => matches!(single(headers, &FETCH_SITE), Some("same-origin" | "none")),
+            false => true,
+        };
+        has_own_origin && has_own_site
+    }
+
+    fn is_own_name(&self, name: &str) -> bool {
+        self.names.iter().any(|own| own.eq_ignore_ascii_case(name))
     }
 
     fn has_token_cookie(&self, headers: &HeaderMap) -> bool {
@@ -210,23 +232,6 @@ fn is_json(content_type: &str) -> bool {
         .split(';')
         .next()
         .is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
-}
-
-/// Whether a request comes from a page of this server, or from no page.
-fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
-    let is_own = |origin: &str| {
-        let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-        authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
-    };
-    let has_own_origin = match headers.contains_key(ORIGIN) {
-        true => single(headers, &ORIGIN).is_some_and(is_own),
-        false => true,
-    };
-    let has_own_site = match headers.contains_key(FETCH_SITE) {
-        true => matches!(single(headers, &FETCH_SITE), Some("same-origin" | "none")),
-        false => true,
-    };
-    has_own_origin && has_own_site
 }
 
 fn without_port(host: &str) -> &str {
@@ -311,9 +316,15 @@ mod tests {
             is_allowed(("origin", "http://localhost:8080")) && is_allowed(("sec-fetch-site", "same-origin"))
         );
         assert!(is_allowed(("sec-fetch-site", "none")) && is_allowed(("origin", "https://localhost:8080")));
-        for origin in
-            ["http://evil.test", "null", "http://localhost:8081", "http://localhost", "localhost:8080"]
-        {
+        assert!(is_allowed(("origin", "https://crawler.example")), "a proxy that replaces the Host header");
+        for origin in [
+            "http://evil.test",
+            "https://crawler.example.evil.test",
+            "null",
+            "http://localhost:8081",
+            "http://localhost",
+            "localhost:8080",
+        ] {
             assert!(!is_allowed(("origin", origin)), "{origin}");
         }
         assert!(

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body as _, Incoming};
+use hyper::header::HeaderValue;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
@@ -23,6 +24,7 @@ use super::response::{
     CSS, Content, HTML, JSON, METRICS, SCRIPT, TEXT, ok, refused, response, text, to_page_with_cookie,
     wrong_method,
 };
+use crate::printable::printable;
 use crate::values;
 
 /// Viewers at a time.
@@ -179,11 +181,11 @@ impl Site {
         // Subscribed first, so that no message is missed in between.
         let messages = self.feed.subscribe();
         let first = self.feed.status_with_history().await;
-        response(
-            StatusCode::OK,
-            "text/event-stream",
-            Content::Events(EventStream::new(first, messages, permit)),
-        )
+        let events = Content::Events(EventStream::new(first, messages, permit));
+        let mut response = response(StatusCode::OK, "text/event-stream", events);
+        // nginx would keep the messages until it has many.
+        response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+        response
     }
 
     /// Answers why a URL has its outcome, or shows its page.
@@ -195,7 +197,7 @@ impl Site {
             .and_then(|(_, url)| values::url(&url))
         {
             Ok(url) => url,
-            Err(error) => return text(StatusCode::BAD_REQUEST, &error),
+            Err(error) => return text(StatusCode::BAD_REQUEST, &printable(&error)),
         };
         let Ok(permit) = Arc::clone(&self.queries).try_acquire_owned() else {
             return text(StatusCode::SERVICE_UNAVAILABLE, "Other queries are being answered. Try again.");

@@ -14,7 +14,7 @@ use crate::pipeline::Pipeline;
 use crate::state::StateDir;
 
 #[path = "../../src/dashboard/page.rs"]
-mod page;
+pub mod page;
 
 /// Text that would be an element, and run a script, if it were parsed.
 const ELEMENT: &str = "<img src=x onerror=window.attacked=1>";
@@ -26,7 +26,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// A site with more pages than a test waits for. Every tenth one is missing.
-fn large_site() -> Web {
+pub fn large_site() -> Web {
     serve(Site::new().fallback(|request: &Request| {
         let number: u64 = request.path.trim_start_matches('/').parse().unwrap_or(0);
         let links: String =
@@ -39,23 +39,23 @@ fn large_site() -> Web {
 }
 
 /// A port that nothing listens on.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A crawl of pages without an end, about forty requests per second, with a dashboard.
-fn crawl(web: &Web, port: u16) -> Pipeline {
+pub fn crawl(web: &Web, port: u16) -> Pipeline {
     Pipeline::of(web.url("/0")).with(&format!("--delay 25ms --similarity 0 --dashboard 127.0.0.1:{port}"))
 }
 
-fn start(crawl: Pipeline) -> Running {
+pub fn start(crawl: Pipeline) -> Running {
     let mut running = crawl.start();
     running.until_message("dashboard: http://127.0.0.1:");
     running
 }
 
 /// Opens the page and waits for the first status.
-fn open(browser: &mut Browser, port: u16) {
+pub fn open(browser: &mut Browser, port: u16) {
     browser.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
     browser.navigate(&format!("http://127.0.0.1:{port}/"));
     browser.until("document.querySelector('#facts').textContent !== ''");
@@ -81,7 +81,7 @@ fn phase_is(phase: &str) -> String {
 }
 
 /// The line of the first chart.
-fn line(browser: &mut Browser) -> String {
+pub fn line(browser: &mut Browser) -> String {
     browser.evaluate("document.querySelector('.chart .line').getAttribute('d')").as_str().unwrap().to_owned()
 }
 
@@ -186,43 +186,6 @@ fn every_text_of_a_status_stays_text_and_missing_or_enormous_values_are_shown() 
         // This page does not connect again any more.
         browser.navigate("about:blank");
     }
-}
-
-#[test]
-#[ignore = "needs chromium: run by make test"]
-fn charts_go_on_where_the_history_ends_and_numbers_are_those_of_the_terminal() {
-    let mut browser = Browser::start();
-    // Thirteen pages a second. The last sample is of the moment of the status, and its time has no fraction.
-    let history: Vec<_> = (0..=60_u64).map(|at| json!([at, 13 * at, 13 * at, 1_000 * at, 0, 5])).collect();
-    let status = json!({
-        "version": 1, "name": "test", "mode": "redis", "phase": "ended", "elapsed": 60.97, "history": history,
-        "rates": {"pages": 12.9, "requests": 9.94}, "redis": {"version": "7.2.4", "rtt_ms": 0.21},
-        "totals": {"pages": 780, "requests": 780, "bytes": 60_000, "failed": 0, "pending": 5, "admitted": 785},
-        "outcomes": [{"group": "Pages", "count": 780, "reasons": []}, {"group": "Not reached", "count": 5, "reasons": []}],
-        "hosts": [{"host": "a.test", "requests": 1, "delay": 1.507, "waiting": 1, "why": "delay 1.507 s"}],
-    });
-    let event = format!("retry: 60000\nevent: status\ndata: {status}\n\n");
-    let site = Site::new()
-        .response("/", Response::page(page::INDEX))
-        .response("/style.css", Response::text(page::STYLE).content_type("text/css"))
-        .response("/script.js", Response::text(page::SCRIPT).content_type("text/javascript"))
-        .response("/events", Response::text(event).content_type("text/event-stream"));
-    let web = serve(site);
-    open(&mut browser, web.port());
-    let line = line(&mut browser);
-    let heights: Vec<&str> = line.split(['M', 'L']).filter_map(|point| point.split(' ').nth(1)).collect();
-    assert!(heights.len() > 20 && heights.iter().all(|height| *height == heights[0]), "{line}");
-    let text_of = |browser: &mut Browser, selector: &str| {
-        let texts = format!("[...document.querySelectorAll('{selector}')].map(found => found.textContent)");
-        browser.evaluate(&texts).to_string()
-    };
-    let values = text_of(&mut browser, ".chart .value");
-    assert!(values.starts_with(r#"["13","9.9","#), "{values}");
-    assert!(text_of(&mut browser, "#redis dd").contains("0.21 ms"));
-    let outcomes = text_of(&mut browser, "#outcomes li bdi");
-    assert_eq!(outcomes, r#"["Pages","Not reached"]"#);
-    let host = text_of(&mut browser, "#hosts tbody tr");
-    assert_eq!(host.matches("1.507 s").count(), 2, "{host}");
 }
 
 /// A status whose texts are hostile and whose numbers are enormous.

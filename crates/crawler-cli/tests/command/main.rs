@@ -25,6 +25,7 @@ mod dashboard;
 mod dashboard_clients;
 mod dashboard_page;
 mod dashboard_status;
+mod dashboard_stream;
 mod demo;
 mod duplicates;
 mod ends;

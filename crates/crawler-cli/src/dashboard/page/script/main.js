@@ -58,7 +58,34 @@ const SILENCE = 15000;
 let source = null;
 let opened = 0;
 
+// A browser has few connections to a server: when a tab comes to the front, the hidden ones give theirs up. A single tab
+// keeps it, and gets the final state of the crawl.
+const tabs = new BroadcastChannel("crawler-dashboard");
+let isAsleep = false;
+
+const sleepIfHidden = () => {
+  if (document.hidden) {
+    isAsleep = true;
+    source.close();
+  }
+};
+
+const changeVisibility = () => {
+  if (document.hidden) {
+    return;
+  }
+  tabs.postMessage("front");
+  if (isAsleep) {
+    isAsleep = false;
+    connect();
+  }
+  show();
+};
+
 const connect = () => {
+  if (isAsleep) {
+    return;
+  }
   if (source) {
     source.close();
   }
@@ -159,7 +186,8 @@ byId("theme").addEventListener("click", () => {
 makeCharts();
 makeHosts();
 makeActions();
-document.addEventListener("visibilitychange", show);
+document.addEventListener("visibilitychange", changeVisibility);
+tabs.addEventListener("message", sleepIfHidden);
 new ResizeObserver(() => requestAnimationFrame(show)).observe(byId("main"));
 setInterval(() => {
   if (Date.now() - Math.max(receivedAt, opened) > SILENCE && source.readyState !== EventSource.CLOSED) {
@@ -168,3 +196,4 @@ setInterval(() => {
   }
 }, 1000);
 connect();
+changeVisibility();
