@@ -34,6 +34,7 @@ use crate::live_settings::LiveLimits;
 use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::outcome::Outcome;
 use crate::prioritizer::{Priority, ServiceStats, SourceLink};
+use crate::scope::RejectReason;
 use crate::similarity::{Fingerprint, HashKey};
 use crate::stats::{BodyBytes, RequestCounter};
 use crate::task::Depth;
@@ -132,8 +133,8 @@ pub struct Lease {
     pub is_revisit: bool,
     /// How long to wait before the next request to the URL's host, whichever worker sent the previous one.
     pub cooldown: Duration,
-    /// Why the host is unreachable. No request is sent then: the outcome is [`Outcome::HostUnreachable`].
-    pub unreachable: Option<Arc<str>>,
+    /// Why no request is sent for the URL, if none is.
+    pub no_request: Option<NoRequest>,
     /// When the page was last modified, by a sitemap: Unix time in seconds.
     pub lastmod: Option<u32>,
     /// How often the URL was requested in vain.
@@ -142,6 +143,25 @@ pub struct Lease {
     pub queued_at: u64,
     /// How the URL was found, if that is kept and it is no seed. It is always kept of tasks that are no pages.
     pub discovery: Option<Arc<Discovery>>,
+}
+
+/// Why a URL is completed without a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NoRequest {
+    /// Its host is unreachable: the cause.
+    Unreachable(Arc<str>),
+    /// It was blocked while the crawl ran.
+    Blocked,
+}
+
+impl NoRequest {
+    /// The outcome of the URL.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self {
+            NoRequest::Unreachable(cause) => Outcome::HostUnreachable { cause: cause.to_string() },
+            NoRequest::Blocked => Outcome::Rejected { why: RejectReason::Blocked },
+        }
+    }
 }
 
 impl Lease {

@@ -83,6 +83,14 @@ impl ControlAction {
             _ => Some("This holds until the crawl ends. To keep it, resume the crawl with the option."),
         }
     }
+
+    /// Checks what can be checked without the crawl: whether a value can be used at all. The error says why not.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            ControlAction::AddSeed(seed) => added_seed(seed).map(drop).map_err(|why| self.error(why)),
+            action => LiveSettings::default().with(action).map(drop),
+        }
+    }
 }
 
 /// What was changed since the crawl started.
@@ -115,7 +123,7 @@ pub enum MaxTime {
 }
 
 /// The limits of a running crawl, as its queues apply them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct LiveLimits {
     /// Whether the crawl is paused, so that its time does not run on.
     pub is_paused: bool,
@@ -127,6 +135,8 @@ pub struct LiveLimits {
     pub delay: Duration,
     /// The minimum time between the starts of two requests to a site.
     pub site_delay: Duration,
+    /// The hosts and URLs that are blocked.
+    pub(crate) blocked: Option<Arc<Blocked>>,
 }
 
 impl LiveSettings {
@@ -283,7 +293,9 @@ mod tests {
             (ControlAction::SetMaxBytes(0), "cannot set the maximum number of bytes: it is 0"),
             (ControlAction::SetMaxTime(Some(Duration::ZERO)), "cannot set the maximum time: it is 0"),
             (ControlAction::BlockHost("http://a.test/".into()), "cannot block the host: it is not a host"),
+            (ControlAction::BlockHost("*".into()), "cannot block the host: it is not a host"),
             (ControlAction::BlockPattern("(".into()), "cannot block the pattern: it is not a regular"),
+            (ControlAction::BlockPattern(".*".into()), "cannot block the pattern: it matches every URL"),
             (
                 ControlAction::BlockPattern("(a{1000}){1000}".into()),
                 "cannot block the pattern: it is too large",
@@ -291,6 +303,7 @@ mod tests {
         ] {
             let error = settings.with(&action).unwrap_err();
             assert!(error.starts_with(why) && error.contains("; "), "{error}");
+            assert_eq!(action.check(), Err(error));
         }
     }
 
@@ -307,12 +320,17 @@ mod tests {
         );
         settings.blocked_patterns = (0..100).map(|number| number.to_string()).collect();
         assert!(settings.with(&ControlAction::BlockPattern("x".into())).is_err());
+        settings.blocked_hosts = (0..10_000).map(|number| format!("h{number}.test")).collect();
+        let error = settings.with(&ControlAction::BlockHost("a.test".into())).unwrap_err();
+        assert!(error.starts_with("cannot block the host: 10000 are blocked already; "), "{error}");
+        assert!(settings.with(&ControlAction::BlockHost("h7.test".into())).is_ok(), "it is blocked already");
     }
 
     #[test]
     fn seeds_with_passwords_and_other_schemes_are_refused() {
         assert_eq!(added_seed(" http://A.test/b/../c#d ").unwrap().as_str(), "http://a.test/c");
         for text in ["ftp://a.test/", "http://me:secret@a.test/", "a.test", "", "http://"] {
+            assert!(ControlAction::AddSeed(text.into()).check().is_err());
             let error = added_seed(text).unwrap_err();
             assert!(error.contains("; ") && !error.contains("secret"), "{error}");
         }

@@ -224,6 +224,7 @@ impl OutcomeGroup {
             "redirect" => OutcomeGroup::Redirect,
             "redirect out of scope"
             | "excluded"
+            | "blocked"
             | "out of scope"
             | "private address"
             | "too many path segments"
@@ -373,6 +374,7 @@ impl Outcome {
             "host page limit" => Outcome::HostPageLimit.to_string().into(),
             "site page limit" => Outcome::SitePageLimit.to_string().into(),
             "redirect loop" => Outcome::RedirectToSelf.to_string().into(),
+            "blocked" => Outcome::Rejected { why: RejectReason::Blocked }.to_string().into(),
             label => label.into(),
         }
     }
@@ -462,6 +464,7 @@ impl fmt::Display for Outcome {
             | Outcome::HostUnreachable { cause }
             | Outcome::InvalidResponse { cause }
             | Outcome::WriteFailed { cause } => write!(f, "{label}: {cause}"),
+            Outcome::Rejected { why: RejectReason::Blocked } => write!(f, "{label} while the crawl ran"),
             Outcome::Rejected { .. } => write!(f, "{label}, since the settings changed on resume"),
             Outcome::Page
             | Outcome::TooManyRedirects

@@ -51,6 +51,8 @@ pub enum RejectReason {
     PrivateAddress,
     /// The link, or its page, is marked with `nofollow`.
     Nofollow,
+    /// The host or the URL was blocked while the crawl ran.
+    Blocked,
 }
 
 impl RejectReason {
@@ -68,6 +70,7 @@ impl RejectReason {
             RejectReason::RepeatedSegments => "repeated path segments",
             RejectReason::PrivateAddress => "private address",
             RejectReason::Nofollow => "nofollow",
+            RejectReason::Blocked => "blocked",
         }
     }
 }
@@ -300,7 +303,7 @@ impl Scope {
     /// Checks whether a URL was blocked while the crawl ran.
     pub(crate) fn check_blocked(&self, url: &str) -> Result<(), RejectReason> {
         match self.blocked.as_ref().is_some_and(|blocked| blocked.contains(url)) {
-            true => Err(RejectReason::Excluded),
+            true => Err(RejectReason::Blocked),
             false => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! The worker: leases URLs from its own queue, fetches them host by host, and processes each page.
 
 mod capacity;
+mod completion;
 mod domain_claims;
 mod host_queues;
 mod lease_budget;
@@ -22,13 +23,14 @@ use tokio::task::JoinSet;
 use url::Url;
 
 use self::capacity::{Capacity, LeaseActivity};
+use self::completion::Completed;
 use self::domain_claims::DomainClaims;
 use self::host_queues::HostQueues;
 use self::lease_budget::{InFlightPermit, LeaseBudget};
 use self::live_scope::SeedUpdates;
 use self::parsed_page::ParsedPage;
 use self::transfers::PendingTransfers;
-use crate::backend::{Backend, BackendError, CompleteResult, Completion, ContentMatch, Lease, WorkerId};
+use crate::backend::{Backend, BackendError, Completion, ContentMatch, Lease, WorkerId};
 use crate::config::Oversize;
 use crate::domain::Domain;
 use crate::fetch::fetcher::{FetchResult, Fetcher};
@@ -41,13 +43,10 @@ use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::similarity::Threshold;
-use crate::sitemap;
 use crate::statistics::counts::Stage;
-use crate::statistics::recorder::{LastRequest, PageFacts};
 use crate::stop::StopHandle;
 use crate::task::Depth;
 use crate::task_kind::{TaskKind, shown_url};
-use crate::url_record::UrlRecord;
 
 /// How long a worker waits for new leases before it polls again.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -68,9 +67,6 @@ const MAX_SITEMAPS_IN_FLIGHT: usize = 2;
 
 /// How many bodies that are larger than a page a worker has in memory at a time.
 const MAX_LARGE_FILES: usize = 4;
-
-/// How long a stopped crawl waits for modules to finish their pages.
-const MODULE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What all workers of a crawl share.
 pub struct WorkerContext<R> {
@@ -187,16 +183,18 @@ impl<R: Backend> Worker<R> {
         let mut hosts = HostQueues::new(self.fetcher.config().max_per_host);
         let (mut fetches, mut completions) = (JoinSet::new(), JoinSet::new());
         let mut transfers = PendingTransfers::new(Arc::clone(&self.claims));
+        // Leases without a request that are being completed.
+        let mut skipped = 0;
         loop {
-            let leased = hosts.waiting() + fetches.len() + completions.len();
+            let leased = hosts.waiting() + fetches.len() + completions.len() + skipped;
             let room = max_leases.saturating_sub(leased).min(self.room(hosts.waiting()));
             tokio::select! {
                 biased;
                 () = stop.stop_requested() => break,
-                Some(completed) = completions.join_next() => {
-                    let host: Arc<str> = joined(completed)?;
-                    hosts.completed(&host);
-                }
+                Some(completed) = completions.join_next() => match joined(completed)? {
+                    Completed::Fetched(host) => hosts.completed(&host),
+                    Completed::Skipped(count) => skipped -= count,
+                },
                 Some(fetched) = fetches.join_next() => {
                     let mut fetched: FetchedLease = joined(fetched)?;
                     let host = Arc::clone(&fetched.host);
@@ -215,8 +213,15 @@ impl<R: Backend> Worker<R> {
                 }
                 () = self.capacity.freed(), if room == 0 => {}
                 leases = backend.lease(self.id, room.min(LEASE_BATCH), POLL_INTERVAL), if room > 0 => {
-                    for lease in leases? {
-                        log::leased(self.id, &lease);
+                    let leases = leases?;
+                    leases.iter().for_each(|lease| log::leased(self.id, lease));
+                    let (without_request, leases): (Vec<Lease>, Vec<Lease>) =
+                        leases.into_iter().partition(|lease| lease.no_request.is_some());
+                    if !without_request.is_empty() {
+                        skipped += without_request.len();
+                        completions.spawn(Arc::clone(&self).complete_without_request(without_request));
+                    }
+                    for lease in leases {
                         let url = Arc::clone(&lease.url);
                         let host = throttle_key(&url);
                         self.fetcher.throttle().cool_down(host, lease.cooldown);
@@ -254,10 +259,6 @@ impl<R: Backend> Worker<R> {
         let budget = LeaseBudget::new(&self, &lease, activity);
         let (kind, mut completion) = (lease.kind(), Completion::new(&lease));
         let (mut page, mut body_bytes) = (None, None);
-        if let Some(cause) = &lease.unreachable {
-            completion.outcome = Outcome::HostUnreachable { cause: cause.to_string() };
-            return Ok(FetchedLease::without_request(host, completion));
-        }
         if !self.knows_seed(&lease) && !self.learn_seeds().await {
             let permits = Permits::default();
             return Ok(FetchedLease { host, completion: None, page: None, permits, transfer: None });
@@ -387,108 +388,6 @@ impl<R: Backend> Worker<R> {
         }
         self.collect_requisites(&parsed.page.url, &parsed.page.requisites, completion);
         Ok((Outcome::Page, (!lease.is_revisit).then_some(parsed.page)))
-    }
-
-    /// Runs the modules on a page. Returns `None` if a module cannot process it, or the crawl stops and a module does not
-    /// finish in time; the URL stays outstanding then.
-    async fn run_modules(&self, page: Page) -> Option<Page> {
-        self.call_modules(move |pipeline| pipeline.run_modules(&page).then_some(page)).await.flatten()
-    }
-
-    /// Calls modules, on a thread for blocking calls if a module may block. Returns `None` if the crawl stops and the call does
-    /// not return in time.
-    async fn call_modules<T: Send + 'static>(
-        &self,
-        call: impl FnOnce(&PagePipeline) -> T + Send + 'static,
-    ) -> Option<T> {
-        let WorkerContext { pipeline, stop, .. } = &*self.context;
-        if !pipeline.is_blocking() {
-            return Some(call(pipeline));
-        }
-        let pipeline = Arc::clone(pipeline);
-        let called = async {
-            let _call = self.module_calls.acquire().await;
-            tokio::task::spawn_blocking(move || call(&pipeline)).await
-        };
-        let timed_out = async {
-            stop.stop_requested().await;
-            tokio::time::sleep(MODULE_TIMEOUT).await;
-        };
-        tokio::select! {
-            biased;
-            called = called => match called {
-                Ok(result) => Some(result),
-                Err(failed) => std::panic::resume_unwind(failed.into_panic()),
-            },
-            () = timed_out => None,
-        }
-    }
-
-    /// Passes the page of a lease to the modules and outputs, completes the lease, and writes what its URL adds to the outputs.
-    /// Returns its host. The permits are released at the end. The host's next fetch does not wait for this.
-    async fn complete(self: Arc<Self>, fetched: FetchedLease) -> Result<Arc<str>, BackendError> {
-        let FetchedLease { host, completion, page, permits: _permits, .. } = fetched;
-        let Some(mut completion) = completion else { return Ok(host) };
-        let WorkerContext { pipeline, backend, stop, .. } = &*self.context;
-        let mut facts = None;
-        if let Some(page) = page {
-            let started = Instant::now();
-            // The URL stays outstanding, for when the module works.
-            let Some(page) = self.run_modules(page).await else {
-                stop.stop();
-                return Ok(host);
-            };
-            completion.writes = pipeline.render(&page);
-            if pipeline.wants_urls() {
-                let record = UrlRecord::of(&completion, Outcome::Page, Some(&page));
-                pipeline.add_url(&record, &mut completion.writes);
-            }
-            self.fetcher.recorder().record_stage(Stage::Modules, started.elapsed());
-            facts = Some(PageFacts::of(page));
-        }
-        // As above, for a URL that is no page, too.
-        if let Some(record) = self.record(&mut completion)
-            && self.call_modules(move |pipeline| pipeline.process_url(&record)).await != Some(true)
-        {
-            stop.stop();
-            return Ok(host);
-        }
-        // The URL stays outstanding, for a worker that can write its page.
-        if !pipeline.write_parts(&completion) {
-            stop.stop();
-            return Ok(host);
-        }
-        let (writes, lease, outcome) =
-            (completion.writes.clone(), completion.lease.clone(), completion.outcome.clone());
-        let request = LastRequest::from(&completion.request);
-        let has_robots_sitemaps = !completion.sitemaps.urls.is_empty() && lease.kind() == TaskKind::Page;
-        let results = backend.complete(vec![completion]).await?;
-        let Some(CompleteResult::Applied { id, sequence, exhausted, .. }) = results.first() else {
-            if let Some(CompleteResult::Requeued) = results.first() {
-                self.fetcher.recorder().record_retry();
-            }
-            return Ok(host);
-        };
-        // The outcome of a revisited URL was reported by the first visit.
-        if !lease.is_revisit {
-            let outcome = sitemap::outcome(&lease.url, outcome);
-            self.record_completed(&lease, &host, &outcome, request, facts.as_ref());
-            pipeline.report_outcome(&outcome, &lease);
-        }
-        if has_robots_sitemaps {
-            self.robots_sitemaps_admitted(&lease);
-        }
-        // Stop now: otherwise each host would find out only after its delay that the budget is exhausted.
-        if exhausted.is_some() {
-            stop.stop();
-        }
-        // A durable state still has what an output failed to write, so nothing is lost by stopping.
-        if let Some(sequence) = sequence
-            && !pipeline.write(*sequence, *id, writes)
-        {
-            stop.stop();
-        }
-        Ok(host)
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Answer {
     pub message: String,
 }
 
-/// Parses an action.
+/// Parses an action, and checks its value.
 pub fn parse(body: &[u8]) -> Result<ControlAction, String> {
     let Request { action, value } =
         serde_json::from_slice(body).map_err(|error| format!("cannot read the action: {error}"))?;
@@ -39,7 +39,7 @@ pub fn parse(body: &[u8]) -> Result<ControlAction, String> {
         Some(value) => Ok(value),
     };
     let invalid = |error: String| format!("cannot {action}: the value {error}");
-    Ok(match action.as_str() {
+    let action = match action.as_str() {
         "pause" => ControlAction::Pause,
         "resume" => ControlAction::Resume,
         "stop" => ControlAction::Stop,
@@ -67,7 +67,9 @@ pub fn parse(body: &[u8]) -> Result<ControlAction, String> {
             ControlAction::AddSeed(seed.into())
         }
         _ => return Err("cannot read the action: it is not known to this version of the crawler".into()),
-    })
+    };
+    action.check()?;
+    Ok(action)
 }
 
 #[cfg(test)]
@@ -106,6 +108,11 @@ mod tests {
             (r#"{"action":"set-max-pages","value":-3}"#, "must not be negative"),
             (r#"{"action":"set-max-pages","value":[1]}"#, "must be a text or a number"),
             (r#"{"action":"block-pattern","value":"("}"#, "cannot block-pattern: "),
+            (r#"{"action":"block-pattern","value":"a*"}"#, "it matches every URL"),
+            (r#"{"action":"block-host","value":"*"}"#, "it is not a host name or address; give one like"),
+            (r#"{"action":"set-delay","value":"1000h"}"#, "is longer than"),
+            (r#"{"action":"set-delay","value":-1}"#, "cannot set-delay: the value"),
+            (r#"{"action":"set-max-pages","value":0}"#, "cannot"),
             (r#"{"action":"add-seed","value":"ftp://a.test/"}"#, "the seed"),
             (r#"{"action":"pause","extra":1}"#, "unknown field"),
         ] {

@@ -191,6 +191,6 @@ fn hosts_are_blocked_and_seeds_added_while_the_crawl_runs() {
     let status = fixture.status();
     assert!(is_over(&status) && status["pending"] == 0, "{status}");
     let count = |value: &Value| value.as_u64().unwrap();
-    assert!(count(&status["skipped"]["by_reason"]["excluded"]) > 0, "{status}");
+    assert!(count(&status["skipped"]["by_reason"]["blocked"]) > 0, "{status}");
     assert_eq!(count(&status["pages"]) + count(&status["skipped"]["total"]), count(&status["admitted"]));
 }

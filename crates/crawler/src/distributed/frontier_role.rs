@@ -280,8 +280,14 @@ impl FrontierRole<'_> {
         }
         let (version, settings) = self.membership.control.live_settings().await?;
         self.membership.is_paused = settings.is_paused;
-        process.backend().set_limits(&self.crawler.live_limits(&settings));
-        self.crawler.control.set(settings);
+        match self.crawler.live_limits(&settings) {
+            Ok(limits) => {
+                process.backend().set_limits(&limits);
+                self.crawler.control.set(settings);
+            }
+            // A process of another version has stored them.
+            Err(why) => (self.shared.notice)(&format!("cannot use changed settings of the crawl: {why}")),
+        }
         self.live = Some(version);
         Ok(())
     }

@@ -32,9 +32,11 @@ impl LiveWorker<'_> {
             self.index_bytes += entries.len();
             self.workers.add_seeds(self.control.hash_key(), &entries);
         }
-        let limits = self.crawler.live_limits(&settings);
-        match self.workers.apply(&settings, &limits) {
-            Ok(()) => self.crawler.control.set(settings),
+        match self.crawler.live_limits(&settings) {
+            Ok(limits) => {
+                self.workers.apply(&limits);
+                self.crawler.control.set(settings);
+            }
             // A process of another version has stored them.
             Err(why) => (self.shared.notice)(&format!("cannot use changed settings of the crawl: {why}")),
         }

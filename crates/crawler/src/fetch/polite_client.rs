@@ -335,6 +335,8 @@ impl PoliteClient {
         times: &RequestTimes,
     ) -> Result<Download, Outcome> {
         let host = throttle_key(url.as_str());
+        // A URL that is blocked by a pattern does not block the robots.txt of its host.
+        let page = (!budget.is_robots_txt()).then_some(url.as_str());
         budget.before_wait().await;
         let ready = async {
             self.gate.pause().resumed().await;
@@ -368,6 +370,8 @@ impl PoliteClient {
         let (permit, mut slot, grant) = tokio::select! {
             biased;
             () = self.stop.stop_requested() => return Err(Outcome::NotReached),
+            // No request is sent, so it need not wait, however long the host's cooldown is.
+            outcome = self.gate.blocked(host, page) => return Err(outcome),
             ready = ready => ready,
         };
         let grant = grant?;

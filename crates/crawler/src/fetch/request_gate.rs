@@ -1,6 +1,8 @@
 //! Decides whether a request may start now: not while the crawl is paused, and not to a host that is blocked.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use tokio::sync::watch;
 
 use crate::live_settings::Pause;
 use crate::outcome::Outcome;
@@ -10,23 +12,23 @@ use crate::scope::{RejectReason, Scope};
 #[derive(Debug)]
 pub struct RequestGate {
     pause: Arc<Pause>,
-    scope: RwLock<Arc<Scope>>,
+    scope: watch::Sender<Arc<Scope>>,
 }
 
 impl RequestGate {
     /// The gate of a crawl in this scope.
     pub fn new(scope: Scope, pause: Arc<Pause>) -> RequestGate {
-        RequestGate { pause, scope: RwLock::new(Arc::new(scope)) }
+        RequestGate { pause, scope: watch::Sender::new(Arc::new(scope)) }
     }
 
     /// Which URLs belong to the crawl now.
     pub fn scope(&self) -> Arc<Scope> {
-        Arc::clone(&self.scope.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.scope.borrow())
     }
 
     /// Changes which URLs belong to the crawl.
     pub(crate) fn set_scope(&self, scope: Scope) {
-        *self.scope.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(scope);
+        self.scope.send_replace(Arc::new(scope));
     }
 
     /// The pauses of the crawl.
@@ -38,9 +40,19 @@ impl RequestGate {
     pub(super) fn check(&self, host: &str) -> Result<(), Outcome> {
         match self.pause.is_paused() {
             true => Err(Outcome::RequestNotProcessed),
-            false if self.scope().blocks_host(host) => Err(Outcome::Rejected { why: RejectReason::Excluded }),
+            false if self.scope().blocks_host(host) => Err(Outcome::Rejected { why: RejectReason::Blocked }),
             false => Ok(()),
         }
+    }
+
+    /// Waits until a host, by its throttle key, or a URL is blocked, and returns the outcome of a request that has not started.
+    pub(super) async fn blocked(&self, host: &str, url: Option<&str>) -> Outcome {
+        let is_blocked = |scope: &Arc<Scope>| {
+            scope.blocks_host(host) || url.is_some_and(|url| scope.check_blocked(url).is_err())
+        };
+        // The sender is part of the gate, so this waits for nothing else.
+        let _ = self.scope.subscribe().wait_for(is_blocked).await;
+        Outcome::Rejected { why: RejectReason::Blocked }
     }
 }
 

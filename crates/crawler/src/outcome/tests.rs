@@ -11,6 +11,7 @@ pub(crate) fn all_outcomes() -> Vec<Outcome> {
         Outcome::RedirectToSelf,
         Outcome::Rejected { why: RejectReason::External },
         Outcome::Rejected { why: RejectReason::Excluded },
+        Outcome::Rejected { why: RejectReason::Blocked },
         Outcome::Rejected { why: RejectReason::PrivateAddress },
         Outcome::Rejected { why: RejectReason::TooManySegments },
         Outcome::Rejected { why: RejectReason::RepeatedSegments },

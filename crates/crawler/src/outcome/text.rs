@@ -6,7 +6,7 @@ use super::{LINKS_FOLLOWED, Outcome};
 use crate::scope::RejectReason;
 
 /// The labels of outcomes. Redis stores their indices, so the order must not change.
-pub(crate) const LABELS: [&str; 37] = [
+pub(crate) const LABELS: [&str; 38] = [
     "page",
     "redirect",
     "redirect out of scope",
@@ -44,6 +44,7 @@ pub(crate) const LABELS: [&str; 37] = [
     "requisite",
     "not saved",
     "checked",
+    "blocked",
 ];
 
 /// Stands for all HTTP statuses. Their labels end with the status.

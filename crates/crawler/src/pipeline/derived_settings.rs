@@ -75,20 +75,21 @@ impl Crawler {
         self.scope.clone().rejecting_private(&self.config, &self.seeds).with_kind_rule(rule)
     }
 
-    /// The limits of the crawl with what was changed since it started.
-    pub(crate) fn live_limits(&self, live: &LiveSettings) -> LiveLimits {
+    /// The limits of the crawl with what was changed since it started. An error if that cannot be used.
+    pub(crate) fn live_limits(&self, live: &LiveSettings) -> Result<LiveLimits, String> {
         let BackendConfig { max_pages, max_bytes, hosts, .. } = &self.settings;
         let (delay, site_delay) = match live.delay {
             Some(delay) => (delay, self.site_delay.unwrap_or(delay / HOSTS_AT_FULL_SPEED)),
             None => (hosts.delay, hosts.site_delay),
         };
-        LiveLimits {
+        Ok(LiveLimits {
             is_paused: live.is_paused,
             max_pages: live.max_pages.unwrap_or(*max_pages),
             max_bytes: live.max_bytes.unwrap_or(*max_bytes),
             delay,
             site_delay,
-        }
+            blocked: live.blocked()?,
+        })
     }
 
     /// Whether links of seeds are followed. Otherwise sitemaps are not read.

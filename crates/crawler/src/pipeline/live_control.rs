@@ -9,9 +9,7 @@ use crate::backend::durable::StateWriter;
 use crate::backend::{Backend, BackendError, DiscoveredUrl};
 use crate::fetch::request_gate::RequestGate;
 use crate::fetch::throttle::HostThrottle;
-use crate::live_settings::{
-    ADDED_SEED_IS_BLOCKED, ControlAction, LiveLimits, LiveSettings, added_seed, added_seed_text,
-};
+use crate::live_settings::{ADDED_SEED_IS_BLOCKED, ControlAction, LiveLimits, added_seed, added_seed_text};
 use crate::scope::Scope;
 use crate::seed_list::SeedIndex;
 use crate::similarity::HashKey;
@@ -39,12 +37,11 @@ impl<R: Backend> LiveWorkers<R> {
         LiveWorkers { workers, gate, throttle, scope, seed_index }
     }
 
-    /// Lets the workers use these settings. An error if they cannot be used; then nothing changes.
-    pub(crate) fn apply(&mut self, settings: &LiveSettings, limits: &LiveLimits) -> Result<(), String> {
-        self.scope = self.scope.clone().with_blocked(settings.blocked()?);
+    /// Lets the workers use these settings.
+    pub(crate) fn apply(&mut self, limits: &LiveLimits) {
+        self.scope = self.scope.clone().with_blocked(limits.blocked.clone());
         self.gate.set_scope(self.scope.clone());
         self.throttle.set_delays(limits.delay, limits.site_delay);
-        Ok(())
     }
 
     /// Adds entries to the index of listed seeds.
@@ -113,9 +110,15 @@ impl<R: Backend> LocalRun<'_, R> {
             Ok(changed) => changed,
             Err(error) => return Ok(Err(error)),
         };
-        let limits = crawler.live_limits(&settings);
-        if let Err(why) = live.apply(&settings, &limits) {
-            return Ok(Err(action.error(why)));
+        let limits = match crawler.live_limits(&settings) {
+            Ok(limits) => limits,
+            Err(why) => return Ok(Err(action.error(why))),
+        };
+        live.apply(&limits);
+        if let ControlAction::SetMaxTime(Some(time)) = action
+            && *time <= self.monitor.elapsed()
+        {
+            done.push_str(" It has passed, so the crawl ends.");
         }
         control.set(settings);
         self.backend.set_limits(&limits);

@@ -4,9 +4,17 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
-use url::Url;
+use url::{Host, Url};
 
+use crate::html::normal_form;
 use crate::origin::{Origin, throttle_key};
+
+/// The longest host name, and the longest label of one, by RFC 1035.
+const MAX_NAME_BYTES: usize = 253;
+const MAX_LABEL_BYTES: usize = 63;
+
+/// URLs that have nothing in common but what all URLs have. A pattern that matches them all blocks everything.
+const ANY_URLS: [&str; 3] = ["http://a.test/", "https://[::1]:8080/B?c=d", "http://127.0.0.1/0"];
 
 /// The longest pattern.
 const MAX_PATTERN_BYTES: usize = 2_000;
@@ -38,20 +46,33 @@ impl Blocked {
         self.contains_host(throttle_key(url)) || self.patterns.is_match(url)
     }
 
+    /// The blocked hosts, by their throttle keys.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.hosts.iter().map(String::as_str)
+    }
+
     /// Whether a host is blocked, by its throttle key.
     pub(crate) fn contains_host(&self, host: &str) -> bool {
         self.hosts.contains(host)
     }
 
-    /// The name under which a host is blocked: with its port, unless the port is 80 or 443. An error if a text is no host.
+    /// The name under which a host is blocked: with its port, unless the port is 80 or 443. An error if a text is no host name and
+    /// no address.
     pub(crate) fn host(text: &str) -> Result<String, String> {
-        let no_host = || "it is not a host; give a name like www.example.org, or with a port".to_owned();
+        let no_host =
+            || "it is not a host name or address; give one like www.example.org, or with a port".to_owned();
         let text = text.trim();
         if text.is_empty() || text.contains(['/', '\\', '?', '#', '@']) || text.contains(char::is_whitespace)
         {
             return Err(no_host());
         }
-        let url = Url::parse(&format!("http://{text}/")).map_err(|_| no_host())?;
+        let mut url = Url::parse(&format!("http://{text}/")).map_err(|_| no_host())?;
+        normal_form::normalize(&mut url).map_err(|_| no_host())?;
+        if let Some(Host::Domain(name)) = url.host()
+            && !is_host_name(name)
+        {
+            return Err(no_host());
+        }
         // Hosts of https URLs have the port 443, which is none of http's.
         Ok(match url.port() {
             Some(443) => url.host_str().ok_or_else(no_host)?.to_owned(),
@@ -70,9 +91,22 @@ impl Blocked {
             }
             _ => {}
         }
-        let compiled: Result<Regex, _> = RegexBuilder::new(text).size_limit(MAX_COMPILED_BYTES).build();
-        compiled.map(drop).map_err(reason)
+        let compiled: Regex =
+            RegexBuilder::new(text).size_limit(MAX_COMPILED_BYTES).build().map_err(reason)?;
+        match ANY_URLS.iter().all(|url| compiled.is_match(url)) {
+            true => Err("it matches every URL; stop the crawl, or give a narrower one".into()),
+            false => Ok(()),
+        }
     }
+}
+
+/// Whether a name in its normal form can be that of a host. Names with underscores are not allowed, and in use.
+fn is_host_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (1..=MAX_LABEL_BYTES).contains(&label.len()) && label.bytes().all(is_allowed)
+    };
+    name.len() <= MAX_NAME_BYTES && name.split('.').all(is_label)
 }
 
 /// Why a pattern cannot be used.
@@ -100,10 +134,19 @@ mod tests {
             ("example.org:443", "example.org"),
             ("b\u{fc}cher.example", "xn--bcher-kva.example"),
             ("[::1]:8080", "[::1]:8080"),
+            ("127.0.0.1", "127.0.0.1"),
+            ("example.org.", "example.org"),
+            ("my_host.example.org", "my_host.example.org"),
+            (&*["x".repeat(63), "org".into()].join("."), &*["x".repeat(63), "org".into()].join(".")),
         ] {
             assert_eq!(Blocked::host(text).as_deref(), Ok(host), "{text}");
         }
-        for text in ["", "http://a.test/", "a.test/x", "me:secret@a.test", "a b", "a.test:x", "%"] {
+        let (long_label, long_name) = ("x".repeat(64) + ".org", "x.".repeat(126) + "org");
+        for text in ["", "http://a.test/", "a.test/x", "me:secret@a.test", "a b", "a.test:x", "%"]
+            .into_iter()
+            .chain(["*", "*.example.org", "a..test", ".", "a,b", "a!b", "[::1", "a.test:99999"])
+            .chain([&*long_label, &*long_name, &*"x".repeat(5_000)])
+        {
             assert!(Blocked::host(text).is_err_and(|error| !error.contains("secret")), "{text}");
         }
     }
@@ -122,12 +165,17 @@ mod tests {
 
     #[test]
     fn patterns_that_cannot_be_used_are_refused_in_one_line() {
-        assert_eq!(Blocked::check_pattern(r"\.pdf$"), Ok(()));
+        for pattern in [r"\.pdf$", "^https:", r"/\d+$", r"\?", "^$"] {
+            assert_eq!(Blocked::check_pattern(pattern), Ok(()), "{pattern}");
+        }
         for (pattern, why) in [
             ("", "empty"),
             ("(", "not a regular expression"),
             ("(a{1000}){1000}", "too large"),
             (&*"a".repeat(2_001), "2001 bytes"),
+            (".*", "matches every URL"),
+            ("x|", "matches every URL"),
+            ("^https?://", "matches every URL"),
         ] {
             let error = Blocked::check_pattern(pattern).unwrap_err();
             assert!(error.contains(why) && error.lines().count() == 1, "{error}");

@@ -214,7 +214,7 @@ mod tests {
                 redirects: 0,
                 is_revisit: false,
                 cooldown: Duration::ZERO,
-                unreachable: None,
+                no_request: None,
                 lastmod: None,
                 attempts: 0,
                 queued_at: 0,

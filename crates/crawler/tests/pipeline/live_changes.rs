@@ -121,7 +121,8 @@ fn maximum_time_can_be_set_and_removed() {
     assert_eq!(running.finish().end, CrawlEnd::Finished);
     let running = Running::start(delayed(&web, "a.test"));
     wait_for_hits(&web, 25 + 3);
-    running.apply(ControlAction::SetMaxTime(Some(Duration::from_millis(1))));
+    let done = running.apply(ControlAction::SetMaxTime(Some(Duration::from_millis(1))));
+    assert!(done.ends_with("It has passed, so the crawl ends."), "{done}");
     assert_eq!(running.finish().end, CrawlEnd::TimeLimit);
 }
 
@@ -158,15 +159,17 @@ fn lowered_delay_ends_waits_that_have_begun() {
 
 #[test]
 fn crawl_delay_of_robots_txt_stays_where_it_is_longer() {
-    let site = |pages| chain(pages).robots("User-agent: *\nCrawl-delay: 0.2");
-    let web = Web::builder().host("a.test", site(8)).start();
-    let running =
-        Running::start(delayed(&web, "a.test").configure(|config| config.requests.obey_robots = true));
-    wait_for_hits(&web, 3);
-    running.apply(ControlAction::SetDelay(Duration::from_millis(1)));
-    running.finish();
-    let gaps = web.log().filter(|hit| hit.path != "/robots.txt");
-    assert!(gaps.smallest_gap().unwrap() >= Duration::from_millis(195), "{:?}", gaps.smallest_gap());
+    for lowered in [Duration::from_millis(1), Duration::ZERO] {
+        let site = chain(8).robots("User-agent: *\nCrawl-delay: 0.2");
+        let web = Web::builder().host("a.test", site).start();
+        let running =
+            Running::start(delayed(&web, "a.test").configure(|config| config.requests.obey_robots = true));
+        wait_for_hits(&web, 3);
+        running.apply(ControlAction::SetDelay(lowered));
+        assert_eq!(running.finish().snapshot.pages, 8);
+        let gaps = web.log().filter(|hit| hit.path != "/robots.txt");
+        assert!(gaps.smallest_gap().unwrap() >= Duration::from_millis(195), "{:?}", gaps.smallest_gap());
+    }
 }
 
 #[test]
@@ -228,9 +231,87 @@ fn blocked_host_gets_no_further_request_and_its_urls_are_rejected() {
     assert!(web.log().for_host("b.test").len() <= before + 1, "{before}");
     assert_eq!(report.end, CrawlEnd::Finished);
     assert_eq!(web.log().for_host("a.test").len(), 21);
-    let rejected = report.snapshot.outcomes.get("excluded").copied().unwrap_or(0);
+    let rejected = report.snapshot.outcomes.get("blocked").copied().unwrap_or(0);
     assert!(rejected >= 15, "{:?}", report.snapshot.outcomes);
-    assert!(report.snapshot.links_rejected.contains_key("excluded"));
+    assert!(report.snapshot.links_rejected.contains_key("blocked"));
+}
+
+/// Two hosts of a site. The first page of `www` links to its other ones, and to many pages of `other`.
+fn site_of_two_hosts() -> Web {
+    let site = || {
+        site_with_port(|path, port| {
+            let link = |(host, number)| format!("<a href=http://{host}.site.test:{port}/p/{number}>x</a>");
+            let links = (0..4).map(|number| ("www", number)).chain((0..MANY).map(|number| ("other", number)));
+            let links = if path == "/" { links.map(link).collect() } else { String::new() };
+            Response::page(format!("{path} {links}"))
+        })
+    };
+    Web::builder().host("www.site.test", site()).host("other.site.test", site()).start()
+}
+
+/// With a delay of half a second for each of so many, a crawl would take hours.
+const MANY: usize = 10_000;
+const LONG_DELAY: Duration = Duration::from_secs(2);
+
+fn site_crawl(web: &Web) -> Crawler {
+    delayed(web, "www.site.test").max_pages(1_000_000).configure(|config| config.delay = LONG_DELAY)
+}
+
+/// Checks a crawl in which the other host was blocked: its URLs have waited for no delay, and held up none of this host.
+fn check_blocked_site(web: &Web, report: &CrawlReport, time: Duration) {
+    assert_eq!(report.end, CrawlEnd::Finished);
+    let outcomes = &report.snapshot.outcomes;
+    assert!(outcomes["blocked"] > MANY as u64 - 20, "{outcomes:?}");
+    assert_eq!(web.log().for_host("www.site.test").len(), 5);
+    assert!(web.log().for_host("www.site.test").smallest_gap().unwrap() >= LONG_DELAY);
+    assert!(time < Duration::from_secs(120), "{time:?}");
+}
+
+#[test]
+fn many_urls_of_a_blocked_host_wait_for_no_delay_and_hold_up_no_others() {
+    for has_state in [false, true] {
+        let (web, directory) = (site_of_two_hosts(), tempfile::tempdir().unwrap());
+        let mut crawler = site_crawl(&web);
+        if has_state {
+            crawler = crawler.state_dir(directory.path().join("state"));
+        }
+        let running = Running::start(crawler);
+        wait_until("a request of the other host", || !web.log().for_host("other.site.test").is_empty());
+        let started = Instant::now();
+        running.apply(ControlAction::BlockHost(format!("other.site.test:{}", web.port())));
+        let requests = web.log().for_host("other.site.test").len();
+        let report = running.finish();
+        check_blocked_site(&web, &report, started.elapsed());
+        assert!(web.log().for_host("other.site.test").len() <= requests + 1, "one was in flight");
+    }
+}
+
+#[test]
+fn many_urls_of_a_blocked_pattern_wait_for_no_delay() {
+    let web = site_of_two_hosts();
+    let running = Running::start(site_crawl(&web));
+    wait_until("a request of the other host", || !web.log().for_host("other.site.test").is_empty());
+    let started = Instant::now();
+    running.apply(ControlAction::BlockPattern("//other[.].*/p/".into()));
+    let report = running.finish();
+    check_blocked_site(&web, &report, started.elapsed());
+}
+
+#[test]
+fn request_that_waits_for_a_blocked_host_ends_at_once_also_in_a_paused_crawl() {
+    for is_paused in [false, true] {
+        let web = Web::builder().host("a.test", chain(10)).start();
+        let crawler = crawl(&web, "a.test").configure(|config| config.delay = Duration::from_secs(3600));
+        let running = Running::start(crawler);
+        wait_for_hits(&web, 1);
+        if is_paused {
+            running.apply(ControlAction::Pause);
+        }
+        running.apply(ControlAction::BlockHost(format!("a.test:{}", web.port())));
+        let report = running.finish();
+        assert_eq!((report.end, web.hits()), (CrawlEnd::Finished, 1));
+        assert_eq!(report.snapshot.outcomes["blocked"], 8, "{:?}", report.snapshot.outcomes);
+    }
 }
 
 #[test]
@@ -298,6 +379,9 @@ fn bad_actions_change_nothing() {
         ControlAction::BlockPattern("(a{1000}){1000}".into()),
         ControlAction::BlockPattern("x".repeat(100_000)),
         ControlAction::BlockHost("http://a.test/".into()),
+        ControlAction::BlockHost("*".into()),
+        ControlAction::BlockHost("x".repeat(5_000)),
+        ControlAction::BlockPattern(".*".into()),
         ControlAction::AddSeed("ftp://a.test/".into()),
         ControlAction::AddSeed("http://me:secret@b.test/".into()),
         ControlAction::SetDelay(Duration::from_secs(365 * 24 * 3600)),

@@ -1,6 +1,6 @@
 //! A set of queues.
 
-/// A bit for each priority queue, of which there are at most 101, and for the queue of requisites.
+/// A bit for each priority queue, of which there are at most 101, for the queue of requisites, and for that of blocked hosts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct QueueSet(u128);
 

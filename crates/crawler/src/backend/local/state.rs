@@ -16,7 +16,7 @@ pub(crate) use self::content::{BorderCase, NewPage, StoreResult};
 use self::requisites::RequisiteQueue;
 use super::super::{
     AdmitCounts, BackendError, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, HostDelay, Lease,
-    Outlinks, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
+    NoRequest, Outlinks, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
 use super::BackendConfig;
 use super::budgets::{BudgetReservation, BudgetWait, Budgets};
@@ -75,6 +75,8 @@ struct ActiveLease {
     task: QueuedTask,
     worker: WorkerId,
     lease_id: u64,
+    /// No request is sent for the URL, because it is blocked.
+    is_blocked: bool,
     reservation: Option<BudgetReservation>,
 }
 
@@ -278,7 +280,8 @@ impl<S: Storage> LocalState<S> {
         let mut leases = Vec::new();
         while leases.len() < max {
             let next = self.waiting.take(worker, requisites_only, &self.cooldowns, &mut self.storage)?;
-            let Some(NextUrl { task, site_cooldown, unreachable }) = next else { break };
+            let Some(NextUrl { task, site_cooldown, no_request }) = next else { break };
+            let is_blocked = no_request == Some(NoRequest::Blocked);
             let lease_id = self.next_lease_id;
             self.next_lease_id += 1;
             let lease = Lease {
@@ -289,7 +292,7 @@ impl<S: Storage> LocalState<S> {
                 redirects: task.redirects,
                 is_revisit: task.is_revisit,
                 cooldown: self.cooldowns.remaining(&task.url).max(site_cooldown),
-                unreachable,
+                no_request,
                 lastmod: self.storage.lastmod(&task)?,
                 attempts: task.attempts,
                 queued_at: task.queued_at,
@@ -301,7 +304,8 @@ impl<S: Storage> LocalState<S> {
             self.storage.lease(&task, &lease, worker);
             leases.push(lease);
             *self.leased_to(worker) += 1;
-            self.leases.insert(task.task_id, ActiveLease { task, worker, lease_id, reservation: None });
+            self.leases
+                .insert(task.task_id, ActiveLease { task, worker, lease_id, is_blocked, reservation: None });
         }
         self.waiting.set_wants_urls(worker, leases.len() < max);
         Ok(leases)
@@ -350,7 +354,7 @@ impl<S: Storage> LocalState<S> {
             redirects,
             is_revisit,
             cooldown: Duration::ZERO,
-            unreachable: None,
+            no_request: None,
             lastmod: None,
             attempts,
             queued_at,
@@ -416,7 +420,7 @@ impl<S: Storage> LocalState<S> {
         for (id, lastmod) in lastmods {
             self.storage.set_lastmod(id, lastmod);
         }
-        let Some(ActiveLease { task, reservation, .. }) = self.end_lease(lease.task_id) else {
+        let Some(ActiveLease { task, is_blocked, reservation, .. }) = self.end_lease(lease.task_id) else {
             return Ok(CompleteResult::StaleLease);
         };
         self.counters.completed += 1;
@@ -450,7 +454,7 @@ impl<S: Storage> LocalState<S> {
             self.enqueue(id, again);
             self.fill_url_queue()?;
         }
-        self.waiting.release(&task.url, &self.cooldowns, site_cooldown);
+        self.waiting.release((&task.url, is_blocked), &self.cooldowns, site_cooldown);
         Ok(CompleteResult::Applied { id: page_number, sequence, new, exhausted: self.budgets.exhausted() })
     }
 
@@ -505,7 +509,10 @@ impl<S: Storage> LocalState<S> {
 
     /// Ends a lease, and lets the URL wait for its host's next turn.
     fn retry(&mut self, lease: &Lease, bytes: BodyBytes, site_cooldown: Duration) {
-        let Some(ActiveLease { mut task, reservation, .. }) = self.end_lease(lease.task_id) else { return };
+        let Some(ActiveLease { mut task, is_blocked, reservation, .. }) = self.end_lease(lease.task_id)
+        else {
+            return;
+        };
         self.budgets.commit(&task.url, reservation, false, bytes);
         task.attempts += 1;
         let url = Arc::clone(&task.url);
@@ -513,7 +520,7 @@ impl<S: Storage> LocalState<S> {
             health.pause();
         }
         self.waiting.give_back(task, &self.cooldowns);
-        self.waiting.release(&url, &self.cooldowns, site_cooldown);
+        self.waiting.release((&url, is_blocked), &self.cooldowns, site_cooldown);
     }
 
     pub(crate) fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {

@@ -4,8 +4,9 @@
 //! domains that have such URLs: a draw chooses the queue, the domains of a queue take turns, and so do the hosts of a
 //! domain. So a URL is bound to a worker as late as possible, and a host that cannot be asked holds up no other.
 //!
-//! Requisites have no priority. They have a queue of their own, after the priority queues.
+//! Requisites have no priority. They have a queue of their own, after the priority queues. So have the hosts that are blocked.
 
+mod blocked;
 mod domain_entry;
 mod host;
 mod most_waiting;
@@ -22,7 +23,7 @@ use tokio::time::Instant;
 use self::domain_entry::DomainEntry;
 use self::host::Host;
 use self::workers::{ReadyDomains, Workers};
-use super::super::{BackendError, WorkerId};
+use super::super::{BackendError, NoRequest, WorkerId};
 use super::HostLimits;
 use super::host_cooldowns::HostCooldowns;
 use super::host_health::HostHealth;
@@ -31,6 +32,8 @@ use super::storage::{QueuedTask, Storage};
 use crate::domain::Domain;
 use crate::origin::throttle_key;
 use crate::prioritizer::{PriorityQueues, Random, draw};
+use crate::scope::Blocked;
+use crate::task_kind::shown_url;
 
 /// While URLs of so many hosts wait, no further URLs get a priority: each host takes some hundred bytes of memory.
 const MAX_HOSTS: usize = 100_000;
@@ -48,6 +51,8 @@ const MAX_SITE_LEASES: usize = 64;
 /// `Q` is the storage's queue of URLs.
 pub(super) struct WaitingUrls<Q> {
     limits: HostLimits,
+    /// What was blocked while the crawl ran.
+    blocked: Option<Arc<Blocked>>,
     /// How long a worker owns a domain after its last use.
     domain_ttl: Duration,
     queues: PriorityQueues,
@@ -86,8 +91,8 @@ pub(super) struct NextUrl {
     pub(super) task: QueuedTask,
     /// The remaining cooldown of the domain, if workers do not share a throttle.
     pub(super) site_cooldown: Duration,
-    /// Why the host is unreachable, if it is.
-    pub(super) unreachable: Option<Arc<str>>,
+    /// Why no request is sent for it, if none is.
+    pub(super) no_request: Option<NoRequest>,
 }
 
 impl<Q: Default> WaitingUrls<Q> {
@@ -100,6 +105,7 @@ impl<Q: Default> WaitingUrls<Q> {
     ) -> WaitingUrls<Q> {
         WaitingUrls {
             limits,
+            blocked: None,
             domain_ttl,
             queues,
             random,
@@ -217,7 +223,8 @@ impl<Q: Default> WaitingUrls<Q> {
                     self.sweep_hosts();
                 }
                 let (name, domain): (Arc<str>, _) = (key.into(), task.domain());
-                self.hosts.insert(Arc::clone(&name), Host::new(domain));
+                let is_blocked = self.is_host_blocked(key);
+                self.hosts.insert(Arc::clone(&name), Host { is_blocked, ..Host::new(domain) });
                 name
             }
         };
@@ -239,8 +246,11 @@ impl<Q: Default> WaitingUrls<Q> {
     /// Makes the URLs of a host leasable, now or when its cooldown ends, unless enough are leased.
     fn offer(&mut self, name: &Arc<str>, cooldowns: &HostCooldowns) {
         let Some(host) = self.hosts.get_mut(name) else { return };
-        if host.leased >= host.max_leases(&self.limits) || !host.has_urls() {
+        if host.is_full(&self.limits) || !host.has_urls() {
             return;
+        }
+        if host.is_blocked {
+            return self.offer_blocked(name);
         }
         let now = Instant::now();
         if let Some(until) = host.rests_until(name, cooldowns).filter(|until| *until > now + LEASE_AHEAD) {
@@ -262,27 +272,24 @@ impl<Q: Default> WaitingUrls<Q> {
 
     /// Puts a domain into its owner's lists, for the queues in which its hosts have URLs to lease.
     fn list_domain(&mut self, domain: &Domain, now: Instant) {
-        let max_leases = self.max_site_leases();
+        let (max_leases, blocked) = (self.max_site_leases(), self.blocked_queue());
         let Some(entry) = self.domains.get_mut(domain) else { return };
+        if entry.moving_to.is_some() {
+            return;
+        }
         // It is listed again when one of its leases ends.
-        if entry.leased >= max_leases || entry.moving_to.is_some() {
-            return;
-        }
-        if entry.next > now + LEASE_AHEAD {
-            if !entry.has_timer {
-                entry.has_timer = true;
-                let at = entry.next - LEASE_AHEAD;
-                self.add_timer(at, Timer::Domain(domain.clone()), domain);
-            }
-            return;
-        }
+        let is_full = entry.is_full(max_leases);
+        let rests_until = Some(entry.next).filter(|next| *next > now + LEASE_AHEAD);
+        let timer = rests_until.filter(|_| !is_full && !std::mem::replace(&mut entry.has_timer, true));
+        // A blocked host gets no request, so its URLs do not wait for the site's delay.
+        let can_list = |queue: u8| queue == blocked || !is_full && rests_until.is_none();
         let lists = match entry.owner.and_then(|owner| self.workers.get_mut(owner)) {
             Some(worker) => &mut worker.ready,
             None => &mut self.unowned,
         };
         let mut is_listed = false;
         for (queue, hosts) in &entry.ready {
-            if !hosts.is_empty() && !entry.listed.contains(*queue) {
+            if !hosts.is_empty() && !entry.listed.contains(*queue) && can_list(*queue) {
                 entry.listed.insert(*queue);
                 lists.0[usize::from(*queue)].push_back(domain.clone());
                 is_listed = true;
@@ -291,6 +298,9 @@ impl<Q: Default> WaitingUrls<Q> {
         if is_listed {
             let owner = entry.owner;
             self.wake(owner);
+        }
+        if let Some(until) = timer {
+            self.add_timer(until - LEASE_AHEAD, Timer::Domain(domain.clone()), domain);
         }
     }
 
@@ -371,8 +381,8 @@ impl<Q: Default> WaitingUrls<Q> {
         self.workers.add(worker).wants_urls = wants_urls;
     }
 
-    /// Takes the next URL for a worker: chooses the queue of requisites or draws a priority queue, then takes the next domain and
-    /// host in it.
+    /// Takes the next URL for a worker: chooses the queue of blocked hosts or that of requisites, or draws a priority queue, then
+    /// takes the next domain and host in it.
     pub(super) fn take(
         &mut self,
         worker: WorkerId,
@@ -385,16 +395,20 @@ impl<Q: Default> WaitingUrls<Q> {
                 return Ok(None);
             }
             let drawn = draw(&mut self.random);
-            // Neither pages nor requisites hold up the others.
+            // Neither pages nor requisites nor blocked hosts hold up the others.
             let prefers_requisites = requisites_only || self.random.below(2) == 0;
-            let requisites = self.queues.count();
+            let (requisites, blocked) = (self.queues.count(), usize::from(self.blocked_queue()));
             let owned = self.workers.get(worker).map(|worker| &worker.ready);
             let has_urls =
                 |queue: usize| owned.is_some_and(|owned| owned.has(queue)) || self.unowned.has(queue);
             let queue = match () {
+                () if has_urls(blocked) && self.random.below(2) == 0 => Some(blocked),
                 () if prefers_requisites && has_urls(requisites) => Some(requisites),
-                () if requisites_only => None,
-                () => self.queues.first_from(drawn, has_urls).or(has_urls(requisites).then_some(requisites)),
+                () if requisites_only => has_urls(blocked).then_some(blocked),
+                () => {
+                    let others = [requisites, blocked].into_iter().find(|queue| has_urls(*queue));
+                    self.queues.first_from(drawn, has_urls).or(others)
+                }
             };
             let Some(queue) = queue else { return Ok(None) };
             let Some(domain) = self.next_domain(worker, queue) else { return Ok(None) };
@@ -425,10 +439,12 @@ impl<Q: Default> WaitingUrls<Q> {
         storage: &mut impl Storage<Parked = Q>,
     ) -> Result<Option<NextUrl>, BackendError> {
         let (now, max_leases) = (Instant::now(), self.max_site_leases());
+        let takes_blocked = queue == self.blocked_queue();
         let Some(entry) = self.domains.get_mut(domain) else { return Ok(None) };
         entry.listed.remove(queue);
         // It was leased from, in another queue.
-        if entry.next > now + LEASE_AHEAD || entry.leased >= max_leases || entry.moving_to.is_some() {
+        let must_wait = entry.next > now + LEASE_AHEAD || entry.is_full(max_leases);
+        if must_wait && !takes_blocked || entry.moving_to.is_some() {
             self.list_domain(domain, now);
             return Ok(None);
         }
@@ -444,21 +460,31 @@ impl<Q: Default> WaitingUrls<Q> {
             let Some(host) = self.hosts.get_mut(&name) else { continue };
             host.listed.remove(queue);
             // It is offered again when one of its leases ends.
-            if host.leased >= host.max_leases(&self.limits) {
+            if host.is_full(&self.limits) {
+                continue;
+            }
+            // It was blocked since it was listed.
+            if host.is_blocked != takes_blocked {
+                self.offer(&name, cooldowns);
                 continue;
             }
             // With an earlier time than that of `offer`, the host could be put back into the list again and again.
             let limit = Instant::now() + LEASE_AHEAD;
-            if host.rests_until(&name, cooldowns).is_some_and(|until| until > limit) {
+            if !takes_blocked && host.rests_until(&name, cooldowns).is_some_and(|until| until > limit) {
                 self.offer(&name, cooldowns);
                 continue;
             }
-            let Some(task) = host.take(queue, storage)? else { continue };
+            let task = if takes_blocked { host.take_any(storage)? } else { host.take(queue, storage)? };
+            let Some(task) = task else { continue };
+            let is_blocked = self.blocked.as_ref().is_some_and(|all| all.contains(shown_url(&task.url)));
+            let unreachable = || host.health.unreachable().cloned().map(NoRequest::Unreachable);
+            let no_request = if is_blocked { Some(NoRequest::Blocked) } else { unreachable() };
             host.leased += 1;
-            let has_more =
-                host.queues_with_urls().contains(queue) && host.leased < host.max_leases(&self.limits);
+            host.skipped += usize::from(is_blocked);
+            let has_urls =
+                if takes_blocked { host.has_urls() } else { host.queues_with_urls().contains(queue) };
+            let has_more = has_urls && !host.is_full(&self.limits);
             self.waiting_hosts -= usize::from(!host.has_urls());
-            let unreachable = host.health.unreachable().cloned();
             let Some(entry) = self.domains.get_mut(domain) else { return Ok(None) };
             if has_more {
                 host.listed.insert(queue);
@@ -466,40 +492,48 @@ impl<Q: Default> WaitingUrls<Q> {
             }
             entry.waiting -= 1;
             entry.leased += 1;
+            entry.skipped += usize::from(is_blocked);
             entry.last_used = now;
             let site_cooldown = match self.limits.workers_share_throttle {
                 true => Duration::ZERO,
                 false => entry.next.saturating_duration_since(now),
             };
-            if unreachable.is_none() {
+            if no_request.is_none() {
                 entry.next = now + self.limits.site_delay;
             }
-            self.lengths[usize::from(queue)] -= 1;
+            self.lengths[usize::from(task.queue)] -= 1;
             if entry.has_ready(queue) {
                 self.list_domain(domain, now);
             }
-            return Ok(Some(NextUrl { task, site_cooldown, unreachable }));
+            return Ok(Some(NextUrl { task, site_cooldown, no_request }));
         }
         Ok(None)
     }
 
     /// Records that a lease of a URL of this host ended, after which the site has a cooldown. The URL may be
     /// [given back](WaitingUrls::give_back) before.
-    pub(super) fn release(&mut self, url: &str, cooldowns: &HostCooldowns, site_cooldown: Duration) {
+    pub(super) fn release(
+        &mut self,
+        (url, was_blocked): (&str, bool),
+        cooldowns: &HostCooldowns,
+        site_cooldown: Duration,
+    ) {
         let Some((name, _)) = self.hosts.get_key_value(throttle_key(url)) else { return };
         let name = Arc::clone(name);
         let max_leases = self.max_site_leases();
         let Some(host) = self.hosts.get_mut(&name) else { return };
         host.leased = host.leased.saturating_sub(1);
+        host.skipped -= usize::from(was_blocked);
         let (mut full_site, mut moving_site, now) = (None, None, Instant::now());
         if let Some(entry) = self.domains.get_mut(&host.domain) {
-            if entry.leased == max_leases {
+            if entry.is_full(max_leases) {
                 full_site = Some(host.domain.clone());
             }
             if entry.moving_to.is_some() {
                 moving_site = Some(host.domain.clone());
             }
             entry.leased = entry.leased.saturating_sub(1);
+            entry.skipped -= usize::from(was_blocked);
             entry.last_used = now;
             // Workers with a common throttle wait for it.
             if !self.limits.workers_share_throttle {

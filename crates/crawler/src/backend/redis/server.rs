@@ -366,7 +366,7 @@ fn lease_to(state: &mut State, worker: WorkerId, max: usize) -> Result<usize, Ba
     let count = leases.len();
     for lease in leases {
         // The first request of a lease need not ask the frontier, unless little is left of a budget.
-        let reserved = match lease.unreachable.is_none() && state.budgets.is_ample() {
+        let reserved = match lease.no_request.is_none() && state.budgets.is_ample() {
             true => state.reserve(&lease, BodyBytes::default()),
             false => BudgetDecision::RetryLater,
         };

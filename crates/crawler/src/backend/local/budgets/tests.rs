@@ -41,7 +41,7 @@ fn lease(lease_id: u64) -> Lease {
         redirects: 0,
         is_revisit: false,
         cooldown: Duration::ZERO,
-        unreachable: None,
+        no_request: None,
         lastmod: None,
         attempts: 0,
         queued_at: 0,

@@ -11,9 +11,10 @@ use crate::stats::BodyBytes;
 
 impl<S: Storage> LocalState<S> {
     pub(crate) fn set_limits(&mut self, limits: &LiveLimits) {
-        let &LiveLimits { is_paused, max_pages, max_bytes, delay, site_delay } = limits;
+        let &LiveLimits { is_paused, max_pages, max_bytes, delay, site_delay, ref blocked } = limits;
         self.clock.set_paused(is_paused);
         self.budgets.set_limits(max_pages, max_bytes);
+        self.waiting.set_blocked(blocked.clone(), &self.cooldowns);
         let hosts = &mut self.config.hosts;
         (self.config.max_pages, self.config.max_bytes) = (max_pages, max_bytes);
         if (hosts.delay, hosts.site_delay) == (delay, site_delay) {
@@ -27,10 +28,12 @@ impl<S: Storage> LocalState<S> {
     /// Ends the lease of a page that the crawl may not have any more, because its limit was lowered meanwhile. The URL waits
     /// as if it had not been fetched.
     pub(super) fn give_back_page(&mut self, lease: &Lease, bytes: BodyBytes, site_cooldown: Duration) {
-        let Some(ActiveLease { task, reservation, .. }) = self.end_lease(lease.task_id) else { return };
+        let Some(ActiveLease { task, is_blocked, reservation, .. }) = self.end_lease(lease.task_id) else {
+            return;
+        };
         self.budgets.commit(&task.url, reservation, false, bytes);
         let url = Arc::clone(&task.url);
         self.waiting.give_back(task, &self.cooldowns);
-        self.waiting.release(&url, &self.cooldowns, site_cooldown);
+        self.waiting.release((&url, is_blocked), &self.cooldowns, site_cooldown);
     }
 }

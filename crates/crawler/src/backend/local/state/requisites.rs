@@ -86,7 +86,7 @@ impl<S: Storage> LocalState<S> {
             self.budgets.commit(&active.task.url, active.reservation, false, read);
             let url = Arc::clone(&active.task.url);
             self.waiting.give_back(active.task, &self.cooldowns);
-            self.waiting.release(&url, &self.cooldowns, Duration::ZERO);
+            self.waiting.release((&url, active.is_blocked), &self.cooldowns, Duration::ZERO);
         }
         BudgetDecision::LeaseLost
     }

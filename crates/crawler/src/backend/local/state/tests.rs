@@ -1,5 +1,6 @@
 //! Workers that join, leave, die and have throttles of their own.
 
+mod blocked;
 mod many_workers;
 mod recording_storage;
 mod requisites;

@@ -54,11 +54,11 @@ impl<S: Storage> LocalState<S> {
 
     /// Ends a lease, and lets the URL wait in front of the other URLs of its host.
     fn requeue(&mut self, task_id: TaskId) {
-        let Some(ActiveLease { task, reservation, .. }) = self.end_lease(task_id) else { return };
+        let Some(ActiveLease { task, is_blocked, reservation, .. }) = self.end_lease(task_id) else { return };
         self.budgets.release(&task.url, reservation);
         let url = Arc::clone(&task.url);
         self.waiting.give_back(task, &self.cooldowns);
-        self.waiting.release(&url, &self.cooldowns, Duration::ZERO);
+        self.waiting.release((&url, is_blocked), &self.cooldowns, Duration::ZERO);
     }
 
     /// Transfers a domain to another worker, with all leases that its owner has of it.
@@ -144,7 +144,8 @@ impl<S: Storage> LocalState<S> {
         }
         *self.leased_to(worker) += 1;
         self.set_next_lease_id(lease_id + 1);
-        self.leases.insert(task.task_id, ActiveLease { task, worker, lease_id, reservation });
+        self.leases
+            .insert(task.task_id, ActiveLease { task, worker, lease_id, is_blocked: false, reservation });
     }
 
     /// Gives later leases larger ids than earlier processes did: this one or larger ones.

@@ -23,6 +23,8 @@ pub(super) struct DomainEntry {
     pub(super) claimed: Option<Instant>,
     pub(super) waiting: usize,
     pub(super) leased: usize,
+    /// Those of the leased URLs for which no request is sent because they are blocked.
+    pub(super) skipped: usize,
     /// No URL is leased before: the delay between requests to the domain.
     pub(super) next: Instant,
     pub(super) has_timer: bool,
@@ -41,11 +43,17 @@ impl DomainEntry {
             claimed: None,
             waiting: 0,
             leased: 0,
+            skipped: 0,
             next: now,
             has_timer: false,
             ready: Vec::new(),
             listed: QueueSet::default(),
         }
+    }
+
+    /// Whether as many of its URLs are leased to be requested as may be.
+    pub(super) fn is_full(&self, max_leases: usize) -> bool {
+        self.leased - self.skipped >= max_leases
     }
 
     pub(super) fn is_active(&self) -> bool {

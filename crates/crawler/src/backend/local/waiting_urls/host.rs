@@ -18,6 +18,9 @@ use crate::task_kind::TaskKind;
 /// The URLs of an unreachable host that are leased at a time. No requests are sent for them.
 const UNREACHABLE_LEASES: usize = 64;
 
+/// The URLs of a host that are leased at a time because they are blocked. No requests are sent for them.
+const MAX_SKIPPED: usize = 512;
+
 /// The URLs of a host.
 pub(super) struct Host<Q> {
     pub(super) domain: Domain,
@@ -26,6 +29,10 @@ pub(super) struct Host<Q> {
     /// URLs that were leased before. They are leased first.
     pub(super) returned: VecDeque<QueuedTask>,
     pub(super) leased: usize,
+    /// Those of the leased URLs for which no request is sent because they are blocked.
+    pub(super) skipped: usize,
+    /// No request is sent to it.
+    pub(super) is_blocked: bool,
     pub(super) health: HostHealth,
     /// The delay between requests to it, as far as the workers have returned one.
     pub(super) delay: Duration,
@@ -50,6 +57,8 @@ impl<Q: Default> Host<Q> {
             queues: Vec::new(),
             returned: VecDeque::new(),
             leased: 0,
+            skipped: 0,
+            is_blocked: false,
             health: HostHealth::default(),
             delay: Duration::ZERO,
             has_timer: false,
@@ -86,8 +95,14 @@ impl<Q: Default> Host<Q> {
         }
     }
 
-    /// How many of its URLs may be leased at a time. A host that failed is tried by one request.
-    pub(super) fn max_leases(&self, limits: &HostLimits) -> usize {
+    /// Whether none of its URLs may be leased now. Those that are blocked do not hold up others.
+    pub(super) fn is_full(&self, limits: &HostLimits) -> bool {
+        let has_requests = || self.leased - self.skipped >= self.max_leases(limits);
+        self.skipped >= MAX_SKIPPED || !self.is_blocked && has_requests()
+    }
+
+    /// How many of its URLs may be requested at a time. A host that failed is tried by one request.
+    fn max_leases(&self, limits: &HostLimits) -> usize {
         match () {
             () if self.health.unreachable().is_some() => UNREACHABLE_LEASES,
             () if self.health.has_failed() => 1,

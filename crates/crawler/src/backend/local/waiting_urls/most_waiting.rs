@@ -45,6 +45,7 @@ impl<Q: Default> WaitingUrls<Q> {
         let rests_for = host.health.rests_until().map(left).unwrap_or_default();
         let cooldown = cooldowns.until(name).map(left).unwrap_or_default();
         match () {
+            () if host.is_blocked => WaitReason::Busy,
             () if !rests_for.is_zero()
                 && let Some(cause) = host.health.cause() =>
             {
@@ -54,7 +55,7 @@ impl<Q: Default> WaitingUrls<Q> {
                 WaitReason::Resting { for_: cooldown, cause: "the host asked for a pause".into() }
             }
             () if !delay.is_zero() && (!cooldown.is_zero() || host.leased > 0) => WaitReason::Delay(delay),
-            () if host.leased > 0 && host.leased >= host.max_leases(&self.limits) => WaitReason::Slow,
+            () if host.leased > 0 && host.is_full(&self.limits) => WaitReason::Slow,
             () => WaitReason::Busy,
         }
     }

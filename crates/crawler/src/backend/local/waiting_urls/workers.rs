@@ -6,7 +6,8 @@ use super::super::super::WorkerId;
 use crate::domain::Domain;
 use crate::prioritizer::PriorityQueues;
 
-/// Domains with a URL to lease, by priority queue, then those with a requisite. Each list is in the order of their turns.
+/// Domains with a URL to lease, by priority queue, then those with a requisite, then those with a
+/// blocked host. Each list is in the order of their turns.
 pub(super) struct ReadyDomains(pub(super) Vec<VecDeque<Domain>>);
 
 pub(super) struct WorkerEntry {
@@ -26,7 +27,7 @@ pub(super) struct Workers {
 
 impl ReadyDomains {
     pub(super) fn new(queues: PriorityQueues) -> ReadyDomains {
-        ReadyDomains((0..=queues.count()).map(|_| VecDeque::new()).collect())
+        ReadyDomains((0..queues.count() + 2).map(|_| VecDeque::new()).collect())
     }
 
     pub(super) fn has(&self, queue: usize) -> bool {

@@ -1,0 +1,181 @@
+//! Completes leases: passes pages to the modules and outputs, stores the outcomes, and reports them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{FetchedLease, Worker, WorkerContext};
+use crate::backend::{Backend, BackendError, CompleteResult, Completion, Lease, NoRequest};
+use crate::modules::OutputWrite;
+use crate::modules::page_pipeline::PagePipeline;
+use crate::origin::throttle_key;
+use crate::outcome::Outcome;
+use crate::page::Page;
+use crate::sitemap;
+use crate::statistics::counts::Stage;
+use crate::statistics::recorder::{LastRequest, PageFacts};
+use crate::task_kind::TaskKind;
+use crate::url_record::UrlRecord;
+
+/// How long a stopped crawl waits for modules to finish their pages.
+const MODULE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Leases that were completed.
+pub(super) enum Completed {
+    /// One that was fetched, of this host.
+    Fetched(Arc<str>),
+    /// So many without a request.
+    Skipped(usize),
+}
+
+/// What is reported of a URL when its completion is stored.
+struct UrlReport {
+    lease: Lease,
+    outcome: Outcome,
+    writes: Vec<(usize, OutputWrite)>,
+    request: LastRequest,
+    facts: Option<PageFacts>,
+    has_robots_sitemaps: bool,
+}
+
+impl<R: Backend> Worker<R> {
+    /// Completes a lease. The permits are released at the end. The host's next fetch does not wait for this.
+    pub(super) async fn complete(self: Arc<Self>, fetched: FetchedLease) -> Result<Completed, BackendError> {
+        let FetchedLease { host, completion, page, permits: _permits, .. } = fetched;
+        if let Some(mut completion) = completion
+            && let Some(report) = self.process(&mut completion, page).await
+        {
+            let results = self.context.backend.complete(vec![completion]).await?;
+            self.completed(report, results.first());
+        }
+        Ok(Completed::Fetched(host))
+    }
+
+    /// Completes leases for which no request is sent, all in one operation.
+    pub(super) async fn complete_without_request(
+        self: Arc<Self>,
+        leases: Vec<Lease>,
+    ) -> Result<Completed, BackendError> {
+        let (count, mut completions, mut reports) = (leases.len(), Vec::new(), Vec::new());
+        for lease in &leases {
+            let mut completion = Completion::new(lease);
+            completion.outcome = lease.no_request.as_ref().map_or(Outcome::NotReached, NoRequest::outcome);
+            let Some(report) = self.process(&mut completion, None).await else { break };
+            completions.push(completion);
+            reports.push(report);
+        }
+        let results = self.context.backend.complete(completions).await?;
+        for (report, result) in reports.into_iter().zip(&results) {
+            self.completed(report, Some(result));
+        }
+        Ok(Completed::Skipped(count))
+    }
+
+    /// Passes a URL, and its page if it has one, to the modules and outputs. Returns `None` if one of them cannot process it, which
+    /// stops the crawl: the URL stays outstanding, for when the module works, or for a worker that can write its page.
+    async fn process(&self, completion: &mut Completion, page: Option<Page>) -> Option<UrlReport> {
+        let report = self.try_process(completion, page).await;
+        if report.is_none() {
+            self.context.stop.stop();
+        }
+        report
+    }
+
+    async fn try_process(&self, completion: &mut Completion, page: Option<Page>) -> Option<UrlReport> {
+        let pipeline = &self.context.pipeline;
+        let mut facts = None;
+        if let Some(page) = page {
+            let started = Instant::now();
+            let page = self.run_modules(page).await?;
+            completion.writes = pipeline.render(&page);
+            if pipeline.wants_urls() {
+                let record = UrlRecord::of(completion, Outcome::Page, Some(&page));
+                pipeline.add_url(&record, &mut completion.writes);
+            }
+            self.fetcher.recorder().record_stage(Stage::Modules, started.elapsed());
+            facts = Some(PageFacts::of(page));
+        }
+        if let Some(record) = self.record(completion)
+            && self.call_modules(move |pipeline| pipeline.process_url(&record)).await != Some(true)
+        {
+            return None;
+        }
+        if !pipeline.write_parts(completion) {
+            return None;
+        }
+        let is_page = completion.lease.kind() == TaskKind::Page;
+        Some(UrlReport {
+            lease: completion.lease.clone(),
+            outcome: completion.outcome.clone(),
+            writes: completion.writes.clone(),
+            request: LastRequest::from(&completion.request),
+            facts,
+            has_robots_sitemaps: !completion.sitemaps.urls.is_empty() && is_page,
+        })
+    }
+
+    /// Reports a URL whose completion is stored, and writes what it adds to the outputs.
+    fn completed(&self, report: UrlReport, result: Option<&CompleteResult>) {
+        let UrlReport { lease, outcome, writes, request, facts, has_robots_sitemaps } = report;
+        let WorkerContext { pipeline, stop, .. } = &*self.context;
+        let Some(CompleteResult::Applied { id, sequence, exhausted, .. }) = result else {
+            if let Some(CompleteResult::Requeued) = result {
+                self.fetcher.recorder().record_retry();
+            }
+            return;
+        };
+        // The outcome of a revisited URL was reported by the first visit.
+        if !lease.is_revisit {
+            let outcome = sitemap::outcome(&lease.url, outcome);
+            self.record_completed(&lease, throttle_key(&lease.url), &outcome, request, facts.as_ref());
+            pipeline.report_outcome(&outcome, &lease);
+        }
+        if has_robots_sitemaps {
+            self.robots_sitemaps_admitted(&lease);
+        }
+        // Stop now: otherwise each host would find out only after its delay that the budget is exhausted.
+        if exhausted.is_some() {
+            stop.stop();
+        }
+        // A durable state still has what an output failed to write, so nothing is lost by stopping.
+        if let Some(sequence) = sequence
+            && !pipeline.write(*sequence, *id, writes)
+        {
+            stop.stop();
+        }
+    }
+
+    /// Runs the modules on a page. Returns `None` if a module cannot process it, or the crawl stops and a module does not
+    /// finish in time; the URL stays outstanding then.
+    async fn run_modules(&self, page: Page) -> Option<Page> {
+        self.call_modules(move |pipeline| pipeline.run_modules(&page).then_some(page)).await.flatten()
+    }
+
+    /// Calls modules, on a thread for blocking calls if a module may block. Returns `None` if the crawl stops and the call does
+    /// not return in time.
+    async fn call_modules<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&PagePipeline) -> T + Send + 'static,
+    ) -> Option<T> {
+        let WorkerContext { pipeline, stop, .. } = &*self.context;
+        if !pipeline.is_blocking() {
+            return Some(call(pipeline));
+        }
+        let pipeline = Arc::clone(pipeline);
+        let called = async {
+            let _call = self.module_calls.acquire().await;
+            tokio::task::spawn_blocking(move || call(&pipeline)).await
+        };
+        let timed_out = async {
+            stop.stop_requested().await;
+            tokio::time::sleep(MODULE_TIMEOUT).await;
+        };
+        tokio::select! {
+            biased;
+            called = called => match called {
+                Ok(result) => Some(result),
+                Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+            },
+            () = timed_out => None,
+        }
+    }
+}
