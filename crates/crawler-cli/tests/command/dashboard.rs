@@ -10,9 +10,10 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use testweb::{Request, Response, Site, Web};
 
-use crate::common::{Crawl, Running, binary, linking_to, run, serve};
+use crate::common::{Crawl, Running, binary, counts, linking_to, run, serve};
 use crate::http::Server;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, objects_in};
+use crate::resume::directories;
 use crate::state::StateDir;
 
 /// No condition takes longer, not even on a busy machine.
@@ -397,6 +398,78 @@ fn actions_pause_resume_change_and_stop_the_crawl() {
         "what actions did is printed: {}",
         ended.stderr
     );
+}
+
+#[test]
+fn values_that_cannot_be_used_are_refused_with_the_reason() {
+    let web = endless_site();
+    let (running, server) = started(&web, endless_crawl(&web));
+    for (action, value, reason) in [
+        ("block-host", "*", "not a host name or address"),
+        ("block-host", &*"x".repeat(5_000), "not a host name or address"),
+        ("block-host", "http://a.test/", "not a host name or address"),
+        ("block-pattern", ".*", "matches every URL"),
+        ("block-pattern", "(a{1000}){1000}", "too large"),
+        ("set-delay", "-1s", "negative"),
+        ("set-delay", "99999h", "longer than"),
+        ("set-max-pages", "0", "0"),
+        ("set-max-time", "99999999h", "longer than"),
+        ("add-seed", "ftp://a.test/", "http"),
+        ("add-seed", "http://me:secret@a.test/", "password"),
+    ] {
+        let answer = server.act(&json!({"action": action, "value": value}));
+        let body: Value = serde_json::from_str(&answer.body).unwrap();
+        let message = body["message"].as_str().unwrap();
+        assert_eq!((answer.status, &body["done"]), (400, &false.into()), "{action} {value}: {answer:?}");
+        assert!(message.starts_with("cannot ") && message.contains(reason), "{action} {value}: {message}");
+        assert!(!message.contains("secret"), "{message}");
+    }
+    assert_eq!(server.status()["blocked"], json!([]));
+    kill(running);
+}
+
+#[test]
+fn urls_of_a_blocked_host_are_listed_with_what_happened() {
+    let (web, place) = (endless_site(), StateDir::new());
+    let path = place.path("urls.jsonl");
+    let crawl = place.crawl(web.url("/0")).with("--delay 1h --similarity 0 --max-pages 100000 --dashboard");
+    let mut running = crawl.module("urls", &path).start();
+    let server = server_of(&mut running);
+    running.until("the first page", |_| web.hits() >= 1);
+    until("its links", || server.status()["totals"]["pages"] == 1);
+    let host = web.url("").replace("http://", "");
+    assert_eq!(server.act(&json!({"action": "block-host", "value": host})).status, 200);
+    let ended = running.wait().expect(0);
+    assert_eq!(ended.outcomes(), counts(&[("page", 1), ("blocked", 9)]), "{}", ended.stdout);
+    let rows = objects_in(&path);
+    assert_eq!(rows.len(), 10, "{rows:?}");
+    for row in rows.iter().filter(|row| row["outcome"] != "page") {
+        assert_eq!((&row["outcome"], &row["group"]), (&"blocked".into(), &"skipped".into()), "{row}");
+        assert!(row["requested"].is_null() && row["found_on"] == web.url("/0"), "{row}");
+    }
+    let why = run(&["why", "--state", &place.state(), &web.url("/9")]).expect(0);
+    assert!(why.stdout.contains("outcome: blocked while the crawl ran"), "{}", why.stdout);
+}
+
+#[test]
+fn paused_crawl_that_is_killed_continues_when_it_is_resumed() {
+    let web = serve(directories(&["a"], 40));
+    let place = StateDir::new();
+    let crawl = place.crawl(web.url("/")).with("--delay 20ms --similarity 0 --dashboard");
+    let (running, server) = started(&web, crawl);
+    assert_eq!(server.act(&json!({"action": "pause"})).status, 200);
+    until("the pause", || server.status()["phase"] == "paused");
+    until("no requests", || {
+        let before = web.hits();
+        thread::sleep(Duration::from_millis(500));
+        web.hits() == before
+    });
+    kill(running);
+    let hits = web.hits();
+    assert!(hits < 41, "{hits}");
+    let ended = place.resume("").wait().expect(0);
+    assert_eq!(ended.outcomes(), counts(&[("page", 41)]), "{}", ended.stdout);
+    assert!(web.hits() <= 41 + 2, "{}: pages in flight are fetched again", web.hits());
 }
 
 #[test]

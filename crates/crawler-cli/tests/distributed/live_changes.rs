@@ -194,3 +194,42 @@ fn hosts_are_blocked_and_seeds_added_while_the_crawl_runs() {
     assert!(count(&status["skipped"]["by_reason"]["blocked"]) > 0, "{status}");
     assert_eq!(count(&status["pages"]) + count(&status["skipped"]["total"]), count(&status["admitted"]));
 }
+
+/// Two hosts of a site. The first page of `www` links to its other ones, and to many pages of `other`.
+fn site_of_two_hosts(many: usize) -> Site {
+    Site::new().robots("User-agent: *\nDisallow: /no").fallback(move |request: &Request| {
+        let port = request.authority.rsplit(':').next().unwrap_or("80");
+        let link = |(host, number)| format!("<a href=http://{host}.site.test:{port}/p/{number}>x</a>");
+        let links = (0..20).map(|number| ("www", number)).chain((0..many).map(|number| ("other", number)));
+        let links = if request.path == "/" { links.map(link).collect() } else { String::new() };
+        Response::page(format!("{} {} {links}", request.authority, request.path))
+    })
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn many_urls_of_a_blocked_host_wait_for_no_delay_and_the_block_outlives_the_frontier() {
+    // With a quarter of a second for each of so many, the crawl would take half an hour.
+    let many = 8_000;
+    let web = Web::builder().site(site_of_two_hosts(many)).start();
+    let fixture = Fixture { web, delay: Duration::from_secs(1), ..Fixture::new(1, 1) };
+    let mut command = fixture.crawler(&["crawl", &fixture.web.url_of("www.site.test", "/"), "--redis"]);
+    command.arg(&fixture.redis_url).args(fixture.options()).args(["--workers", "2", "--max-pages", "100000"]);
+    let controller = Process::start(command);
+    wait_for("pages of the other host", || fixture.web.log().for_host("other.site.test").len() > 2);
+    let host = format!("other.site.test:{}", fixture.web.port());
+    apply(&fixture, ControlAction::BlockHost(host)).unwrap();
+    fixture.kill("frontier");
+    thread::sleep(HEARTBEATS);
+    let requests = fixture.web.log().for_host("other.site.test").len();
+    controller.wait_for_success();
+    assert!(fixture.web.log().for_host("other.site.test").len() <= requests + 1, "one was in flight");
+    assert_eq!(fixture.web.log().for_host("www.site.test").len(), 22, "robots.txt and all pages");
+    let status = fixture.status();
+    assert!(is_over(&status) && status["pending"] == 0, "{status}");
+    let blocked = status["skipped"]["by_reason"]["blocked"].as_u64().unwrap();
+    assert!(blocked as usize + requests > many, "{status}");
+    let url = fixture.web.url_of("other.site.test", &format!("/p/{}", many - 1));
+    let why = fixture.run(&["why", &url, "--redis", &fixture.redis_url]);
+    assert!(why.contains("outcome: blocked while the crawl ran"), "{why}");
+}

@@ -93,7 +93,8 @@ fn new_worker_gets_domains_that_all_have_an_owner() {
 #[test]
 #[ignore = "needs redis-server: run by make test"]
 fn workers_with_equal_load_keep_their_domains() {
-    let fixture = fixture(12, 20);
+    // The delay decides how fast both are, not the processor: a worker that is slower than the other has more load.
+    let fixture = Fixture { delay: 4 * DELAY, ..fixture(12, 20) };
     fixture.submit(&fixture.gate_url(), &[]);
     let roles = fixture.hold_web_until_joined(3, || {
         let frontier = Process::start(fixture.crawler(&["frontier"]));
