@@ -24,6 +24,7 @@ mod sources;
 #[cfg(test)]
 pub mod testing;
 mod url_query;
+mod written;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -9,7 +9,7 @@ use crawler::internal::classic::ClassicInternals as _;
 use crawler::internal::task::Depth;
 use url::Url;
 
-use super::crawl::{absolute, complete_seed};
+use super::crawl::complete_seed;
 use super::settings::shown;
 use super::{DashboardArgs, FetchArgs, Verbosity, definition};
 use crate::commands::crawl::plan;
@@ -106,7 +106,6 @@ impl ClassicArgs {
     /// Checks the arguments.
     pub fn validate(mut self) -> Result<ClassicJob, String> {
         self.fetch.resolve_logins()?;
-        self.check_outputs()?;
         // Clap requires all three.
         let missing = |name| format!("missing <{name}>");
         let mut seed = self.seed.clone().ok_or_else(|| missing("seedURL"))?;
@@ -121,9 +120,6 @@ impl ClassicArgs {
         let cookies = config.requests.cookies.clone();
         let urls = self.urls.as_deref().map(|path| if is_stdout(path) { Path::new("-") } else { path });
         let plan = plan::classic(&seed, internal.as_ref(), &directory, max_depth, urls);
-        if let Some(summary) = &self.summary {
-            check_no_page("--summary", summary, &directory)?;
-        }
         let asked = self.asked(&seed, &directory, max_depth);
         let crawl =
             ClassicCrawl::new(seed.as_str(), &directory, max_depth).map_err(|error| error.to_string())?;
@@ -136,7 +132,7 @@ impl ClassicArgs {
         }
         let (concurrency, verbosity) = (self.concurrency, self.fetch.verbosity());
         let is_stdout_taken = [&self.urls, &self.summary].into_iter().flatten().any(|path| is_stdout(path));
-        Ok(ClassicJob {
+        let job = ClassicJob {
             crawl,
             seed,
             concurrency,
@@ -152,7 +148,9 @@ impl ClassicArgs {
             summary: self.summary,
             report: self.report,
             asked,
-        })
+        };
+        job.check_outputs()?;
+        Ok(job)
     }
 
     /// What a report says that was asked.
@@ -167,39 +165,5 @@ impl ClassicArgs {
         let matches = definition().try_get_matches_from(["crawler", "http://example.org/", "pages", "0"]);
         let defaults = matches.and_then(|matches| FetchArgs::from_arg_matches(&matches)).ok();
         Asked::of_classic(seed, &self.fetch, defaults.as_ref(), others)
-    }
-
-    /// Checks that no two outputs use the same file.
-    fn check_outputs(&self) -> Result<(), String> {
-        for (option, file) in [("--urls", &self.urls), ("--summary", &self.summary)] {
-            if let (Some(file), Some(report)) = (file, &self.report)
-                && absolute(option, file)? == absolute("--report", report)?
-            {
-                return Err(format!("{option} and --report write the same file; give different files"));
-            }
-        }
-        let (Some(urls), Some(summary)) = (&self.urls, &self.summary) else { return Ok(()) };
-        match is_stdout(urls) && is_stdout(summary) {
-            true => Err("--urls and --summary both write to standard output; give one of them a file".into()),
-            false if absolute("--urls", urls)? == absolute("--summary", summary)? => {
-                Err("--urls and --summary write the same file; give different files".into())
-            }
-            false => Ok(()),
-        }
-    }
-}
-
-/// Checks that a file that is not a page has no name of one: a number in the directory of the pages.
-pub fn check_no_page(option: &str, file: &Path, directory: &Path) -> Result<(), String> {
-    let is_number = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
-    let has_number = file.file_name().and_then(|name| name.to_str()).is_some_and(is_number);
-    let parent = file.parent().map(|parent| if parent == Path::new("") { Path::new(".") } else { parent });
-    let real = |path: &Path| path.canonicalize().ok();
-    match has_number && parent.and_then(real).is_some_and(|parent| real(directory) == Some(parent)) {
-        true => Err(format!(
-            "cannot write {option} '{}': pages have such names there; give another name or directory",
-            file.display()
-        )),
-        false => Ok(()),
     }
 }

@@ -3,10 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::classic::check_no_page;
-use super::crawl::absolute;
-use super::{ClassicJob, Command, CrawlOptions, ProgressForm, output_path};
-use crate::commands::crawl::summary_file::is_stdout;
+use crate::commands::crawl::summary_file::is_stderr;
 use crate::log::{Filter, LogFormat};
 
 /// The heading of these options in the help.
@@ -68,12 +65,12 @@ impl LogArgs {
 
     /// The file; `None` if there is no log, or it goes to standard error.
     pub fn file(&self) -> Option<&Path> {
-        self.log.as_deref().filter(|path| !is_stderr(path))
+        self.log.as_deref().filter(|path| !is_on_stderr(path))
     }
 
     /// Whether the log goes to standard error.
     pub fn is_on_stderr(&self) -> bool {
-        self.log.as_deref().is_some_and(is_stderr)
+        self.log.as_deref().is_some_and(is_on_stderr)
     }
 
     /// The arguments with which another process logs to the same place.
@@ -86,54 +83,6 @@ impl LogArgs {
     }
 }
 
-impl Command {
-    /// Checks that nothing else is written to the log.
-    pub(super) fn check_log(&self, log: &LogArgs) -> Result<(), String> {
-        match self {
-            Command::ClassicCrawl(job) => check_classic(job, log),
-            Command::Crawl(job) => check_crawl(&job.options, log),
-            _ => Ok(()),
-        }
-    }
-}
-
-fn check_classic(job: &ClassicJob, log: &LogArgs) -> Result<(), String> {
-    let Some(file) = log.file() else { return Ok(()) };
-    check_stdout(file, job.is_stdout_taken)?;
-    check_no_page("--log", file, &job.directory)?;
-    check_distinct("--summary", job.summary.as_deref(), file)?;
-    check_distinct("--report", job.report.as_deref(), file)?;
-    check_distinct("--urls", job.urls.as_deref(), file)
-}
-
-fn check_crawl(options: &CrawlOptions, log: &LogArgs) -> Result<(), String> {
-    if log.is_on_stderr() && options.progress == ProgressForm::Json {
-        return Err("--log and --progress json both write to standard error; give the log a file".into());
-    }
-    let Some(file) = log.file() else { return Ok(()) };
-    check_stdout(file, options.stdout_is_taken())?;
-    check_distinct("--summary", options.summary.as_deref(), file)?;
-    check_distinct("--report", options.report.as_deref(), file)?;
-    options.module.iter().try_for_each(|module| {
-        check_distinct(&format!("--module {module}"), output_path(module).as_deref(), file)
-    })
-}
-
-fn check_stdout(file: &Path, is_taken: bool) -> Result<(), String> {
-    match is_taken && is_stdout(file) {
-        true => Err("--log and the results both write to standard output; give the log a file".into()),
-        false => Ok(()),
-    }
-}
-
-fn check_distinct(option: &str, other: Option<&Path>, file: &Path) -> Result<(), String> {
-    let Some(other) = other else { return Ok(()) };
-    match absolute(option, other)? == absolute("--log", file)? {
-        true => Err(format!("--log and {option} write the same file; give different files")),
-        false => Ok(()),
-    }
-}
-
-fn is_stderr(path: &Path) -> bool {
-    ["-", "/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"].iter().any(|stderr| path == Path::new(stderr))
+fn is_on_stderr(path: &Path) -> bool {
+    path == Path::new("-") || is_stderr(path)
 }

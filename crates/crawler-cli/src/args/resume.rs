@@ -14,7 +14,7 @@ const FIXED: [&str; 4] = ["strip-query", "max-depth", "similarity", "seeds"];
 const NOT_FOR_RESUME: [&str; 5] = ["state", "redis", "crawl", "dead-after", "replicas"];
 
 /// The options of `crawler resume`.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 pub struct ResumeOptions {
     /// State directory of the crawl: the DIR of its --state
     #[arg(value_name = "DIR")]

@@ -47,7 +47,7 @@ const MAX_IDLE: usize = 1024;
 const FILES_PER_WORKER: usize = 8;
 
 /// Why a crawl cannot start: a message and the exit status.
-struct StartError(String, u8);
+pub struct StartError(String, u8);
 
 impl From<Error> for StartError {
     fn from(error: Error) -> StartError {
@@ -84,10 +84,15 @@ async fn run_prepared(job: Result<PreparedJob, StartError>) -> u8 {
     }
 }
 
-fn prepare_resume(resume: ResumeOptions) -> Result<PreparedJob, StartError> {
+/// The options with which a crawl is resumed, and those that its state has.
+pub fn options_on_resume(resume: ResumeOptions) -> Result<(CrawlOptions, CrawlOptions), StartError> {
     let metadata = StateReader::metadata_in(&resume.directory)?;
     let saved = SavedOptions::read(&metadata, resume.directory.display())?;
-    let options = resume.merged_over(saved.clone())?;
+    Ok((resume.merged_over(saved.clone())?, saved))
+}
+
+fn prepare_resume(resume: ResumeOptions) -> Result<PreparedJob, StartError> {
+    let (options, saved) = options_on_resume(resume)?;
     let warnings = resume_hints::missing_credentials(&options.forgotten_credentials);
     let warnings = warnings.into_iter().chain(resume_hints::missing_logins(&options));
     if options.fetch.verbosity() != Verbosity::Quiet {

@@ -149,10 +149,11 @@ fn file_that_cannot_be_used_is_rejected_before_the_first_request() {
     };
     rejected(&directory.path().join("new"), "", "contains pages of an earlier crawl");
     assert!(!directory.path().join("new").exists());
-    rejected(&pages, "--overwrite", "it is not a regular file");
+    rejected(&pages, "--overwrite", "it is the directory of the pages");
+    rejected(directory.path(), "--overwrite", "it is not a regular file");
     rejected(&missing, "--overwrite", "No such file or directory");
     for page in [pages.join("1"), pages.join("2"), pages.join("../pages/3"), directory.path().join("link")] {
-        rejected(&page, "--overwrite", "it is the file of a page; name another file");
+        rejected(&page, "--overwrite", "pages have such names there; give another name or directory");
     }
     let same = format!("--overwrite --summary {}", full.display());
     rejected(&full, &same, "--urls and --summary write the same file");

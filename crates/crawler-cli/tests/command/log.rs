@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -319,36 +319,6 @@ fn log_that_cannot_be_opened_is_an_error_before_the_first_request() {
         }
     }
     assert_eq!(web.hits(), 0);
-}
-
-#[test]
-fn log_shares_no_file_and_no_stream_with_results() {
-    let directory = TempDir::new().unwrap();
-    let path = |name: &str| directory.path().join(name).display().to_string();
-    let crawl =
-        |options: &[&str]| run(&[&["crawl", "http://127.0.0.1:1/"], options].concat()).expect(2).stderr;
-    let classic = |options: &[&str]| {
-        run(&[&["http://127.0.0.1:1/", directory.path().to_str().unwrap(), "1"], options].concat())
-            .expect(2)
-            .stderr
-    };
-    let file = path("file");
-    let module = format!("jsonl={file}");
-    for (stderr, message) in [
-        (crawl(&["--log", &file, "--module", &module]), "write the same file"),
-        (crawl(&["--log", &file, "--summary", &file]), "write the same file"),
-        (classic(&["--log", &file, "--summary", &file]), "write the same file"),
-        (classic(&["--log", &file, "--urls", &file]), "write the same file"),
-        (classic(&["--log", &path("1")]), "pages have such names there"),
-        (classic(&["--summary", &path("12")]), "pages have such names there"),
-        (crawl(&["--log", "-", "--progress", "json"]), "both write to standard error"),
-        (crawl(&["--log", "/dev/stdout", "--module", "jsonl=-"]), "both write to standard output"),
-        (crawl(&["--log-level", "debug"]), "--log-level needs --log <FILE>"),
-    ] {
-        assert!(stderr.contains(message), "{message}: {stderr}");
-    }
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "nothing was written");
-    assert!(!Path::new(&file).exists());
 }
 
 #[test]

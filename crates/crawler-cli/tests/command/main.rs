@@ -72,3 +72,4 @@ mod terminal;
 mod trust;
 mod urls;
 mod usage;
+mod written_files;

@@ -82,6 +82,9 @@ const STATE_FILE: &str = "crawl.state";
 /// The name of the state file while it is being created, so that a crash leaves no file that cannot be opened.
 const UNFINISHED_FILE: &str = "crawl.state.unfinished";
 
+/// The names of all files in the directory of a state.
+pub const STATE_FILES: [&str; 4] = [STATE_FILE, UNFINISHED_FILE, lock::LOCK_FILE, socket::SOCKET_FILE];
+
 /// Maximum size of the storage engine's cache.
 const CACHE_BYTES: usize = 48 << 20;
 

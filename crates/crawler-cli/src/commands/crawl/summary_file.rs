@@ -35,13 +35,18 @@ pub fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|stdout| path == Path::new(stdout))
 }
 
+/// Whether a path means standard error.
+pub fn is_stderr(path: &Path) -> bool {
+    ["/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"].iter().any(|stderr| path == Path::new(stderr))
+}
+
 impl SummaryFile {
     /// Checks that the summary can be written to this path.
     pub fn new(path: &Path) -> Result<SummaryFile, String> {
         if is_stdout(path) {
             return Ok(SummaryFile::Stdout);
         }
-        if ["/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"].iter().any(|stderr| path == Path::new(stderr)) {
+        if is_stderr(path) {
             return Ok(SummaryFile::Stderr);
         }
         let is_stream = |kind: fs::FileType| kind.is_fifo() || kind.is_char_device();

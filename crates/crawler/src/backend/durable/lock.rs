@@ -8,7 +8,7 @@ use crate::error::{StorageError, StorageErrorKind};
 use crate::file_lock;
 
 /// The process that uses the directory locks this file, even before the state file has its final name.
-const LOCK_FILE: &str = "crawl.lock";
+pub(super) const LOCK_FILE: &str = "crawl.lock";
 
 /// The lock of a directory. The operating system releases it if the process dies.
 pub(super) struct Lock(#[expect(dead_code, reason = "an open file holds the lock")] File);

@@ -15,7 +15,7 @@ use super::inquiry::{Answer, Inquiry};
 use crate::error::{Error, StorageError, StorageErrorKind};
 
 /// The name of the socket in the directory.
-const SOCKET_FILE: &str = "crawl.socket";
+pub(super) const SOCKET_FILE: &str = "crawl.socket";
 
 /// The longest path of a socket: the system's limit on Linux is 107 bytes and on others less.
 const MAX_PATH_BYTES: usize = 100;

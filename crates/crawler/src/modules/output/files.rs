@@ -364,7 +364,7 @@ pub fn check_distinct(specs: &[OutputSpec]) -> Result<(), StorageError> {
 }
 
 /// A path without symbolic links, which need not exist, to compare it with others.
-fn identity(path: &Path) -> PathBuf {
+pub fn identity(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let in_parent = || Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
     fs::canonicalize(&path).ok().or_else(in_parent).unwrap_or(path)
