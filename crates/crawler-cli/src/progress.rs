@@ -100,10 +100,10 @@ impl Progress {
         }
     }
 
-    /// Prints events to standard error, too.
-    pub fn without_stdout(self) -> Progress {
-        // The terminal has what is printed to standard output.
-        let form = if io::stdout().is_terminal() { Form::Nothing } else { self.form };
+    /// Prints events to standard error, too; and nothing else if standard output gets rows while the crawl runs.
+    pub fn without_stdout(self, has_rows: bool) -> Progress {
+        // The terminal has the rows.
+        let form = if has_rows && io::stdout().is_terminal() { Form::Nothing } else { self.form };
         Progress { out: RefCell::new(Box::new(io::stderr())), form, ..self }
     }
 

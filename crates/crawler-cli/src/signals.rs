@@ -2,6 +2,9 @@
 
 use std::cell::Cell;
 use std::convert::Infallible;
+use std::sync::Once;
+use std::thread;
+use std::time::Duration;
 
 use crawler::internal::log::COMMAND;
 use crawler::internal::stop::StopHandle;
@@ -14,6 +17,9 @@ use crate::{EXIT_INTERRUPTED, EXIT_TERMINATED, log};
 /// Sent to a process whose file exceeds the size limit (`ulimit -f`).
 const SIGXFSZ: i32 = 25;
 
+/// How long the second signal waits until the live lines are removed.
+const CLEAR_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// Ends the message after the first signal, and precedes how to send the second one.
 const STOP_NOW: &str = " to stop now";
 
@@ -22,9 +28,11 @@ pub fn survive_the_file_size_limit() -> Option<Signal> {
     signal(SignalKind::from_raw(SIGXFSZ)).ok()
 }
 
-/// What is printed after the first signal, with the number of requests in flight.
-fn stopping(in_flight: u64, status: u8) -> String {
+/// What is printed after the first signal, with the number of requests in flight, and whether the crawl was about to end.
+fn stopping(in_flight: u64, is_ending: bool, status: u8) -> String {
     let finishing = match in_flight {
+        // Its files may take a while.
+        0 if is_ending => "finishing the crawl".into(),
         0 => "stopping; no request is in flight".into(),
         in_flight => format!("finishing {} in flight", counted(in_flight, "request")),
     };
@@ -40,34 +48,59 @@ pub fn is_stopping(line: &str) -> bool {
     line.ends_with(STOP_NOW) && (line.starts_with("stopping; ") || line.starts_with("finishing "))
 }
 
+/// From now on, the second SIGINT or SIGTERM removes the live lines and ends the process, also while its main thread cannot
+/// handle signals: it may wait for a reader of its output, or write the last files.
+pub fn exit_on_the_second() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
+        // Before the thread runs: no signal may be missed.
+        let entered = runtime.enter();
+        let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+        drop(entered);
+        let (Ok(mut interrupt), Ok(mut terminate)) = signals else { return };
+        let wait = move || {
+            runtime.block_on(async {
+                next(&mut interrupt, &mut terminate).await;
+                let (signal, status) = next(&mut interrupt, &mut terminate).await;
+                tracing::info!(target: COMMAND, signal, "signal received");
+                screen::clear_within(CLEAR_TIMEOUT);
+                log::flush();
+                std::process::exit(status.into());
+            });
+        };
+        // Without the thread, signals that follow the first are ignored.
+        drop(thread::Builder::new().name("signals".into()).spawn(wait));
+    });
+}
+
+/// The name of the next signal, and the exit status of a process that it ends.
+async fn next(interrupt: &mut Signal, terminate: &mut Signal) -> (&'static str, u8) {
+    tokio::select! {
+        _ = interrupt.recv() => ("SIGINT", EXIT_INTERRUPTED),
+        _ = terminate.recv() => ("SIGTERM", EXIT_TERMINATED),
+    }
+}
+
 /// Waits for SIGINT and SIGTERM. The first one stops the crawl, which finishes the requests in flight, and stores the exit
-/// status in `exit_status`. The second one removes the live lines and exits at once.
+/// status in `exit_status`. The second one ends the process.
 pub async fn watch(
     stop: &StopHandle,
     exit_status: &Cell<Option<u8>>,
     in_flight: impl Fn() -> u64,
     print: impl Fn(&str),
 ) -> Infallible {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
+    exit_on_the_second();
+    if let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    loop {
-        let (signal, status) = tokio::select! {
-            _ = interrupt.recv() => ("SIGINT", EXIT_INTERRUPTED),
-            _ = terminate.recv() => ("SIGTERM", EXIT_TERMINATED),
-        };
+    {
+        let (signal, status) = next(&mut interrupt, &mut terminate).await;
         tracing::info!(target: COMMAND, signal, "signal received");
-        if exit_status.get().is_some() {
-            screen::clear();
-            log::flush();
-            std::process::exit(status.into());
-        }
         exit_status.set(Some(status));
-        print(&stopping(in_flight(), status));
+        print(&stopping(in_flight(), stop.is_stop_requested(), status));
         stop.stop();
     }
+    std::future::pending().await
 }
 
 #[cfg(test)]
@@ -82,9 +115,12 @@ mod tests {
             (0, EXIT_INTERRUPTED, "stopping; no request is in flight; press Ctrl-C again to stop now"),
             (1_200, EXIT_TERMINATED, "finishing 1,200 requests in flight; send the signal again to stop now"),
         ] {
-            assert_eq!(stopping(in_flight, status), message);
+            assert_eq!(stopping(in_flight, false, status), message);
             assert!(is_stopping(message));
         }
+        let ending = stopping(0, true, EXIT_INTERRUPTED);
+        assert_eq!(ending, "finishing the crawl; press Ctrl-C again to stop now");
+        assert!(is_stopping(&ending));
         assert!(!is_stopping("cannot write all pages: finishing 1 request in flight"));
     }
 }

@@ -410,8 +410,12 @@ impl CrawlOptions {
     pub fn stdout_is_taken(&self) -> bool {
         let is_summary = self.summary.as_deref().is_some_and(is_stdout);
         let prints_report = self.check.as_ref().is_some_and(|check| check.is_printed);
-        let is_module = self.module.iter().any(|module| writes_to_stdout(module) || is_program(module));
-        is_summary || prints_report || is_module
+        is_summary || prints_report || self.modules_print()
+    }
+
+    /// Whether modules, or the programs that they run, write to standard output while the crawl runs.
+    pub fn modules_print(&self) -> bool {
+        self.module.iter().any(|module| writes_to_stdout(module) || is_program(module))
     }
 
     /// Whether pages, or only their outcomes, go to standard output and nowhere else, or to a program, which may print them.

@@ -310,6 +310,9 @@ pub struct StatusOptions {
     /// Print nothing; the exit status is the result
     #[arg(short, long)]
     pub quiet: bool,
+    /// Also print the lengths of the queues
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub verbose: bool,
     /// Print nothing; exit with 0 if Redis can be used, even if the crawl has not started
     #[arg(long, conflicts_with_all = ["json", "quiet"])]
     pub ready: bool,

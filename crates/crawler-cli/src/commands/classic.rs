@@ -15,7 +15,7 @@ use crate::args::{ClassicJob, Verbosity};
 use crate::commands::cookie_file::CookieFile;
 use crate::commands::crawl::json::SummaryJson;
 use crate::commands::crawl::status_of;
-use crate::commands::crawl::summary_file::SummaryFile;
+use crate::commands::crawl::summary_file::{SummaryFile, is_stdout};
 use crate::commands::{hint, remedy, start_there, with_hint};
 use crate::dashboard::{Dashboard, Mode, ProcessSource, Source};
 use crate::live::screen;
@@ -48,6 +48,7 @@ pub async fn run(job: ClassicJob) -> u8 {
     let printing = Printing {
         plan: Some(job.plan),
         is_stdout_taken: job.is_stdout_taken,
+        prints_rows: job.urls.as_deref().is_some_and(is_stdout),
         summary_file,
         report,
         written: vec![job.directory],
@@ -81,6 +82,8 @@ pub struct Printing {
     /// What the crawl will do.
     plan: Option<String>,
     is_stdout_taken: bool,
+    /// Whether it gets rows while the crawl runs.
+    prints_rows: bool,
     summary_file: Option<SummaryFile>,
     report: Option<EndReport>,
     proxy_health: ProxyHealth,
@@ -93,13 +96,22 @@ impl Printing {
     pub fn new(verbosity: Verbosity) -> Printing {
         let proxy_health = ProxyHealth::default();
         let (plan, summary_file, report, written) = (None, None, None, Vec::new());
-        Printing { verbosity, plan, is_stdout_taken: false, summary_file, report, proxy_health, written }
+        Printing {
+            verbosity,
+            plan,
+            is_stdout_taken: false,
+            prints_rows: false,
+            summary_file,
+            report,
+            proxy_health,
+            written,
+        }
     }
 
     fn progress(&mut self, seed: &Url, handles: CrawlHandles) -> Progress {
         let mut progress = Progress::new(self.verbosity, seed, handles).writing_to(self.written.drain(..));
         if self.is_stdout_taken {
-            progress = progress.without_stdout();
+            progress = progress.without_stdout(self.prints_rows);
         }
         match self.plan.take() {
             Some(plan) => progress.announce(plan),

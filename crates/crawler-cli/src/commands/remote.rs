@@ -176,7 +176,7 @@ async fn try_status(options: StatusOptions) -> Result<u8, CommandError> {
         RemoteCrawl::info(&shared).await?;
         return Ok(0);
     }
-    let mut crawl = WatchedCrawl::open(shared, options.json).await?;
+    let mut crawl = WatchedCrawl::open(shared, &options).await?;
     if let Some(interval) = options.interval {
         let describe = |CommandError(message, _): &CommandError| message.clone();
         return watch::watch(interval, options.json, async || crawl.read().await, describe).await;
@@ -191,15 +191,17 @@ struct WatchedCrawl {
     shared: SharedCrawl,
     saved: CrawlOptions,
     is_json: bool,
+    is_verbose: bool,
     /// Set when the status was read.
     history: Option<History>,
 }
 
 impl WatchedCrawl {
-    async fn open(shared: SharedCrawl, is_json: bool) -> Result<WatchedCrawl, CommandError> {
+    async fn open(shared: SharedCrawl, options: &StatusOptions) -> Result<WatchedCrawl, CommandError> {
         let (remote, saved) = open(&shared).await?;
         let shared = SharedCrawl { dead_after: saved.distributed.dead_after, ..shared };
-        Ok(WatchedCrawl { remote, shared, saved, is_json, history: None })
+        let (is_json, is_verbose) = (options.json, options.verbose);
+        Ok(WatchedCrawl { remote, shared, saved, is_json, is_verbose, history: None })
     }
 
     async fn read(&mut self) -> Result<Watched, CommandError> {
@@ -232,14 +234,14 @@ impl WatchedCrawl {
             let object = CrawlStatusJson::new(&self.shared.redis.crawl, &status, snapshot, counts, redis);
             serde_json::to_string(&object).map_err(|error| error.to_string())? + "\n"
         } else {
-            let live = if is_over { String::new() } else { live.text() };
+            let live = if is_over { String::new() } else { live.text(self.is_verbose) };
             let page_rank = page_rank_line(snapshot).map_or_else(String::new, |line| line + "\n");
             let members: String = members.iter().map(|member| format!("{member}\n")).collect();
             let table = counts.table(status.state.elapsed);
             format!("{heading}\n{live}{table}{page_rank}{members}{missing}")
         };
         let details = members.into_iter().chain(missing.lines().map(str::to_owned)).collect();
-        Ok(Watched { heading, live, details, text, is_over })
+        Ok(Watched { heading, live, is_verbose: self.is_verbose, details, text, is_over })
     }
 
     /// The crawl, and whether it runs.

@@ -12,7 +12,6 @@ use crate::commands::crawl::json::StateStatusJson;
 use crate::commands::crawl::resume_hints::quoted;
 use crate::commands::crawl::status_of;
 use crate::commands::with_hint;
-use crate::format::number;
 use crate::live::disk_space::DiskSpace;
 use crate::live::remaining::History;
 use crate::live::status::{LiveStatus, history_of};
@@ -21,7 +20,7 @@ use crate::summary::{Counts, page_rank_line};
 
 /// Prints the status of the crawl in a directory, and returns the exit status.
 pub async fn run(directory: PathBuf, options: &StatusOptions) -> u8 {
-    let mut state = WatchedState::new(directory, options.json);
+    let mut state = WatchedState::new(directory, options);
     let shown = match options.interval {
         Some(interval) => watch::watch(interval, options.json, async || state.read().await, with_hint).await,
         None => state.read().await.map(|status| match options.quiet || print_stdout(&status.text) {
@@ -39,15 +38,17 @@ pub async fn run(directory: PathBuf, options: &StatusOptions) -> u8 {
 struct WatchedState {
     directory: PathBuf,
     is_json: bool,
+    is_verbose: bool,
     /// Set when the status was read.
     history: Option<History>,
     disk_space: DiskSpace,
 }
 
 impl WatchedState {
-    fn new(directory: PathBuf, is_json: bool) -> WatchedState {
+    fn new(directory: PathBuf, options: &StatusOptions) -> WatchedState {
         let disk_space = DiskSpace::new([directory.clone()]);
-        WatchedState { directory, is_json, history: None, disk_space }
+        let (is_json, is_verbose) = (options.json, options.verbose);
+        WatchedState { directory, is_json, is_verbose, history: None, disk_space }
     }
 
     async fn read(&mut self) -> Result<Watched, Error> {
@@ -75,9 +76,9 @@ impl WatchedState {
                 let object = StateStatusJson::new(&self.directory, status);
                 serde_json::to_string(&object).unwrap_or_default() + "\n"
             }
-            false => format!("{heading}\n{}", text(&self.directory, status, &live)),
+            false => format!("{heading}\n{}", text(&self.directory, status, &live, self.is_verbose)),
         };
-        Watched { heading, live, details: Vec::new(), text, is_over }
+        Watched { heading, live, is_verbose: self.is_verbose, details: Vec::new(), text, is_over }
     }
 }
 
@@ -92,11 +93,11 @@ fn heading(directory: &Path, status: &StateStatus) -> String {
     format!("Crawl in '{}': {state}", printable(&name))
 }
 
-fn text(directory: &Path, status: &StateStatus, live: &LiveStatus) -> String {
+fn text(directory: &Path, status: &StateStatus, live: &LiveStatus, is_verbose: bool) -> String {
     let StateStatus { snapshot, elapsed, process, .. } = status;
     let counts = Counts::of_running(snapshot);
     let (live, last_line) = match (process, snapshot.outstanding()) {
-        (Some(_), _) => (live.text(), queues(status)),
+        (Some(_), _) => (live.text(is_verbose), String::new()),
         (None, 0) => (String::new(), retry_line(directory, &counts)),
         (None, _) => (String::new(), format!("To resume: crawler resume {}\n", quoted(directory))),
     };
@@ -113,17 +114,4 @@ fn retry_line(directory: &Path, counts: &Counts) -> String {
             quoted(directory)
         ),
     }
-}
-
-/// The lengths of the queues.
-fn queues(StateStatus { snapshot, .. }: &StateStatus) -> String {
-    let (url_queue, overflow) = snapshot.url_queue;
-    let lengths = [
-        ("URL queue", url_queue),
-        ("overflow", overflow),
-        ("prioritized", snapshot.priority_queues.iter().sum()),
-        ("leased", snapshot.workers.iter().map(|(_, leased)| leased).sum()),
-    ];
-    let lengths = lengths.map(|(name, length)| format!("{name} {}", number(length as u64)));
-    format!("Queues: {} · active hosts {}\n", lengths.join(" · "), number(snapshot.active_hosts as u64))
 }

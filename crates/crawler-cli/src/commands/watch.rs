@@ -9,6 +9,7 @@ use crate::live::layout::shortened;
 use crate::live::screen::{self, Style};
 use crate::live::status::LiveStatus;
 use crate::printable::{is_printed, printable};
+use crate::signals;
 use crate::{EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TERMINATED};
 
 /// How long a crawl that was there may be unreachable: Redis may restart, and another process may resume the crawl.
@@ -20,6 +21,8 @@ pub struct Watched {
     pub heading: String,
     /// What its live lines show.
     pub live: LiveStatus,
+    /// Whether they include the queues.
+    pub is_verbose: bool,
     /// Said below the live lines: the processes of the crawl.
     pub details: Vec<String>,
     /// The status as it is printed once: a table, or JSON.
@@ -50,6 +53,7 @@ pub async fn watch<E>(
         false if io::stdout().is_terminal() && screen::is_available() => Form::Live,
         false => Form::Plain,
     };
+    signals::exit_on_the_second();
     let interrupted = async |kind| match signal(kind) {
         Ok(mut signal) => drop(signal.recv().await),
         Err(_) => std::future::pending().await,
@@ -92,18 +96,18 @@ async fn show_until_over<E>(
 
 /// Shows the status. An error if standard output is closed.
 fn show(watched: Watched, form: Form) -> io::Result<()> {
-    let Watched { heading, live, details, text, is_over } = watched;
+    let Watched { heading, live, is_verbose, details, text, is_over } = watched;
     let line = match form {
         _ if is_over => {
             screen::clear();
             text
         }
         Form::Json => text,
-        Form::Plain => format!("{}\n", printable(&live.plain_line(false))),
+        Form::Plain => format!("{}\n", printable(&live.plain_line(is_verbose))),
         Form::Live => {
             screen::show(move |size| {
                 let mut lines = vec![(Style::Plain, shortened(&heading, size.columns).into_owned())];
-                lines.extend(live.lines(size, false));
+                lines.extend(live.lines(size, is_verbose));
                 lines.extend(
                     details.iter().map(|line| (Style::Plain, shortened(line, size.columns).into_owned())),
                 );

@@ -1,5 +1,7 @@
 //! Arranges what there is to say about a crawl in the lines of a terminal, or in one plain line.
 
+use std::borrow::Cow;
+
 use super::layout::{SEPARATOR, fitted, joined, shortened, shortened_in_the_middle, width};
 use super::screen::{self, Size, Style, StyledLine};
 use super::status::{Fetched, LiveStatus, Waiting};
@@ -13,6 +15,10 @@ const MAX_FETCHED: usize = 3;
 
 /// The width of the names before the lines.
 const NAME_WIDTH: usize = 9;
+
+/// In fewer columns, names have lines of their own, and what they name is indented by so much.
+const MIN_WIDTH_FOR_NAMES: usize = 50;
+const INDENTATION: usize = 2;
 
 /// The least columns for which the number of waiting URLs is shown.
 const MIN_TABLE_WIDTH: usize = 60;
@@ -36,23 +42,26 @@ impl LiveStatus {
             let queues = self.queues.iter().map(|(name, text)| named(name, 0, text));
             lines.extend(queues.map(|line| (Style::Plain, shortened(&line, columns).into_owned())));
         }
-        let mut room = size.rows.saturating_sub(lines.len() + ROWS_ABOVE);
+        let names = usize::from(is_narrow(columns));
+        let mut room = size.rows.saturating_sub(lines.len() + ROWS_ABOVE + 2 * names);
         let fetched =
             self.latest.len().min(MAX_FETCHED).min(room.saturating_sub(self.waiting.len()).max(room / 3));
         room -= fetched;
         let shown = self.waiting.len().min(MAX_WAITING).min(room);
-        lines.extend(waiting(&self.waiting[..shown], columns).map(|line| (Style::Plain, line)));
-        for (index, url) in self.latest[..fetched].iter().enumerate() {
-            let url = fetched_line(url, columns.saturating_sub(NAME_WIDTH));
-            lines.push((Style::Faint, named("Fetched", index, &url)));
-        }
+        let waiting = block("Waiting", waiting(&self.waiting[..shown], columns), columns);
+        lines.extend(waiting.into_iter().map(|line| (Style::Plain, line)));
+        let latest = self.latest[..fetched].iter().map(|url| fetched_line(url, room_for_text(columns)));
+        lines.extend(block("Fetched", latest, columns).into_iter().map(|line| (Style::Faint, line)));
         lines.into_iter().map(|(style, line)| (style, shortened(&line, columns).into_owned())).collect()
     }
 
     /// The lines as text, as they are printed once.
-    pub fn text(&self) -> String {
+    pub fn text(&self, is_verbose: bool) -> String {
         let size = Size { columns: screen::stdout_columns(), rows: usize::MAX };
-        self.lines(size, false).into_iter().map(|(_, line)| printable(&line).into_owned() + "\n").collect()
+        self.lines(size, is_verbose)
+            .into_iter()
+            .map(|(_, line)| printable(&line).into_owned() + "\n")
+            .collect()
     }
 
     /// Everything in one line.
@@ -68,6 +77,27 @@ impl LiveStatus {
         }
         parts.join("; ")
     }
+}
+
+fn is_narrow(columns: usize) -> bool {
+    columns < MIN_WIDTH_FOR_NAMES
+}
+
+/// What the name of a kind of lines leaves to them.
+fn room_for_text(columns: usize) -> usize {
+    columns.saturating_sub(if is_narrow(columns) { INDENTATION } else { NAME_WIDTH })
+}
+
+/// Lines of one kind, with its name beside the first or above it.
+fn block(name: &str, texts: impl Iterator<Item = String>, columns: usize) -> Vec<String> {
+    if !is_narrow(columns) {
+        return texts.enumerate().map(|(index, text)| named(name, index, &text)).collect();
+    }
+    let mut lines: Vec<String> = texts.map(|text| format!("{:INDENTATION$}{text}", "")).collect();
+    if !lines.is_empty() {
+        lines.insert(0, format!("{name}:"));
+    }
+    lines
 }
 
 /// A line with the name of its kind, which only the first line of the kind has.
@@ -86,7 +116,7 @@ fn warnings(warnings: &[String], columns: usize) -> impl Iterator<Item = StyledL
 
 /// The hosts that hold the crawl up, as a table.
 fn waiting(hosts: &[Waiting], columns: usize) -> impl Iterator<Item = String> {
-    let room = columns.saturating_sub(NAME_WIDTH);
+    let room = room_for_text(columns);
     let has_counts = columns >= MIN_TABLE_WIDTH;
     let urls = |host: &Waiting| match host.urls {
         0 => String::new(),
@@ -96,14 +126,15 @@ fn waiting(hosts: &[Waiting], columns: usize) -> impl Iterator<Item = String> {
     let host_width = hosts.iter().map(|host| width(&host.host)).max().unwrap_or(0);
     let why_width = hosts.iter().map(|host| width(&host.why)).max().unwrap_or(0);
     let counts_width = if has_counts && urls_width > 0 { urls_width + 2 } else { 0 };
-    // A long reason leaves the host at least a third of the line.
-    let host_width = host_width.min(room.saturating_sub(counts_width + 2 + why_width).max(room / 3));
-    hosts.iter().enumerate().map(move |(index, host)| {
+    // A long reason leaves the host at least a third of the line, or half of a short one.
+    let min_width = room / if is_narrow(columns) { 2 } else { 3 };
+    let host_width = host_width.min(room.saturating_sub(counts_width + 2 + why_width).max(min_width));
+    hosts.iter().map(move |host| {
         let name = shortened_in_the_middle(&host.host, host_width);
         let padding = " ".repeat(host_width - width(&name).min(host_width));
         let urls = if counts_width > 0 { format!("  {:>urls_width$}", urls(host)) } else { String::new() };
         let text = format!("{name}{padding}{urls}  {}", host.why);
-        named("Waiting", index, &shortened(&text, room))
+        shortened(&text, room).into_owned()
     })
 }
 
@@ -115,10 +146,15 @@ fn fetched_line(fetched: &Fetched, columns: usize) -> String {
     let details = [full.join(SEPARATOR), outcome.clone().unwrap_or_default()];
     let detail = details.iter().find(|detail| width(detail) + 2 <= columns / 2);
     match detail.filter(|detail| !detail.is_empty()) {
-        Some(detail) => {
-            let url = shortened_in_the_middle(url, columns - width(detail) - 2);
-            format!("{url}  {detail}")
-        }
-        None => shortened_in_the_middle(url, columns).into_owned(),
+        Some(detail) => format!("{}  {detail}", shortened_url(url, columns - width(detail) - 2)),
+        None => shortened_url(url, columns).into_owned(),
+    }
+}
+
+/// A URL in so many columns. The scheme says least.
+fn shortened_url(url: &str, columns: usize) -> Cow<'_, str> {
+    match url.split_once("://") {
+        Some((_, rest)) if width(url) > columns => shortened_in_the_middle(rest, columns),
+        _ => shortened_in_the_middle(url, columns),
     }
 }

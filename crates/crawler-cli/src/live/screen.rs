@@ -9,7 +9,7 @@ use std::env;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -93,6 +93,16 @@ pub fn show(painter: impl Fn(Size) -> Vec<StyledLine> + Send + 'static) {
 pub fn clear() {
     lock(&CONTENT).painter = None;
     lock(&TERMINAL).erase();
+}
+
+/// The same, without waiting for longer than this for a terminal that takes nothing.
+pub fn clear_within(timeout: Duration) {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        clear();
+        let _ = done.send(());
+    });
+    let _ = is_done.recv_timeout(timeout);
 }
 
 /// Prints to the terminal by this function, above the lines.

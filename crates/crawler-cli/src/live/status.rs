@@ -242,7 +242,8 @@ fn delay_cause(delay: Duration, host: Option<&HostStatistics>) -> &'static str {
 }
 
 fn fetched(latest: &LatestUrl) -> Fetched {
-    let time = limit(Duration::from_millis(latest.ms.into()));
+    let time = Duration::from_millis(latest.ms.into());
+    let time = if latest.ms < 1_000 { limit(time) } else { elapsed(time) };
     let is_page = latest.outcome == "page";
     Fetched {
         url: latest.url.clone(),

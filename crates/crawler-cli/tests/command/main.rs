@@ -38,6 +38,7 @@ mod http;
 mod https;
 mod inspect;
 mod install;
+mod interrupts;
 mod live_display;
 mod live_state;
 mod log;

@@ -328,7 +328,7 @@ fn crawl_begins_by_saying_what_it_will_do() {
     let web = ten_pages();
     let state_dir = StateDir::new();
     let (seed, lines) = (web.url("/"), state_dir.path("lines"));
-    let counted = "pages are only counted; to keep them, use --module jsonl=FILE or --module pages=DIR\n";
+    let counted = "pages are only counted; to keep them: --module jsonl=FILE or --module pages=DIR\n";
     let ended = Pipeline::of(&*seed).run().expect(0);
     let plan = format!("crawling {seed}; all hosts; up to 10,000 pages, 50.0 MB");
     assert_eq!(ended.stderr, format!("{plan}\n{counted}"));

@@ -264,7 +264,7 @@ impl Form {
             ProgressForm::Auto if verbosity == Verbosity::Quiet => Form::Nothing,
             ProgressForm::Auto if log::is_on_stderr() => Form::Nothing,
             // The terminal has what a module prints.
-            ProgressForm::Auto if options.stdout_is_taken() && io::stdout().is_terminal() => Form::Nothing,
+            ProgressForm::Auto if options.modules_print() && io::stdout().is_terminal() => Form::Nothing,
             ProgressForm::Auto if screen::is_available() => Form::Live,
             ProgressForm::Auto if verbosity == Verbosity::Verbose => Form::Nothing,
             ProgressForm::Auto => Form::Plain,

@@ -23,9 +23,7 @@ pub fn lines(options: &CrawlOptions) -> Vec<String> {
     let parts = [Some(seeds(options)), Some(scope(options)), limits(options), outputs(&modules)];
     let mut lines = vec![parts.into_iter().flatten().collect::<Vec<_>>().join("; ")];
     if modules.is_empty() && options.check.is_none() {
-        lines.push(
-            "pages are only counted; to keep them, use --module jsonl=FILE or --module pages=DIR".into(),
-        );
+        lines.push("pages are only counted; to keep them: --module jsonl=FILE or --module pages=DIR".into());
     }
     lines
 }
@@ -156,7 +154,7 @@ mod tests {
             plan("http://me:secret@a.test/"),
             [
                 "crawling http://a.test/; all hosts; up to 10,000 pages, 50.0 MB",
-                "pages are only counted; to keep them, use --module jsonl=FILE or --module pages=DIR"
+                "pages are only counted; to keep them: --module jsonl=FILE or --module pages=DIR"
             ]
         );
         let all = "http://a.test/ http://b.test/ http://c.test/ --seeds - --seeds x --scope host --exclude y --max-depth 2 \

@@ -69,12 +69,15 @@ fn lines_say_how_far_a_crawl_is_and_what_holds_it_up() {
         "         slow.example.org            1 URL  slow",
         "         www.example.org          200 URLs  delay 1 s",
         "         www.a-host-…le.org:8080   20 URLs  the workers are busy",
-        "Fetched: https://www.example.org/pa…h/path/path/path/last.html  12.1 KB · 120 ms",
+        "Fetched: www.example.org/path/path/…h/path/path/path/last.html  12.1 KB · 120 ms",
         "         https://www.example.org/old  HTTP 404 · 120 ms",
     ];
     assert_eq!(text(80, 24, false), expected);
     let expected = ["256 of 10,000 pages · 0:06", "232 pending · 12 failed (HTTP 404 ×10, …)"];
     assert_eq!(text(41, 24, false)[..2], expected);
+    let expected =
+        ["256 of 10,000 pages", "232 pending", "Waiting:", "  dead….org  failin…", "  noro….org  robots…"];
+    assert_eq!(text(20, 24, false)[..5], expected);
     let verbose = text(80, 24, true);
     assert!(verbose[2].starts_with("Queues:  new 0 · "), "{verbose:?}");
 }
