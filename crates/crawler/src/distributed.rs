@@ -46,6 +46,9 @@ const MAX_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a process that waits for a role checks whether the role is free.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
+/// The time between two reports of a role's status.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How a process takes part in a distributed crawl.
 #[derive(Clone)]
 pub struct SharedCrawl {

@@ -333,9 +333,9 @@ Exit status:
   130  --watch was interrupted by Ctrl-C";
 
 pub const AFTER_DASHBOARD_HELP: &str = "\
-The URL of the page is printed. The crawl may be running or over; the dashboard
-runs until Ctrl-C. An address other than loopback needs a token, which is part
-of the URL that is printed.
+The URL of the page is printed. The crawl may be running or over, and a crawl on
+Redis may start later; the dashboard runs until Ctrl-C. An address other than
+loopback needs a token, which is part of the URL that is printed.
 
 Environment:
   CRAWLER_REDIS            default of --redis
@@ -344,7 +344,7 @@ Environment:
   CRAWLER_DASHBOARD_TOKEN  token to use instead of a random one
 
 Exit status:
-  1    Redis or the state cannot be used, or there is no such crawl
+  1    Redis or the state cannot be used
   2    invalid arguments, no state in DIR, or the address cannot be used
   130  interrupted by Ctrl-C
   143  terminated by SIGTERM";

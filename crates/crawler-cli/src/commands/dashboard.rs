@@ -1,15 +1,12 @@
 //! Shows a crawl that another process runs, or that has ended: `crawler dashboard DIR` and `crawler dashboard --redis URL`.
 
+use crawler::Error;
 use crawler::internal::backend::durable::StateReader;
-use crawler::internal::backend::redis::no_such_crawl;
-use crawler::internal::distributed::SharedCrawl;
 use crawler::internal::distributed::remote::RemoteCrawl;
-use crawler::internal::error::redis_error;
-use crawler::{Error, StorageErrorKind};
+use crawler::internal::log;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{CrawlSource, DashboardJob};
-use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::status_of;
 use crate::commands::with_hint;
 use crate::dashboard::{AnnouncementForm, Dashboard, RedisSource, Source, StateSource};
@@ -45,7 +42,7 @@ pub async fn run(job: DashboardJob) -> u8 {
     wait_for_signal().await
 }
 
-/// The crawl, which must exist.
+/// The crawl. A state must exist; a distributed crawl may start later.
 async fn open(source: CrawlSource) -> Result<Source, Error> {
     match source {
         CrawlSource::State(directory) => {
@@ -53,12 +50,11 @@ async fn open(source: CrawlSource) -> Result<Source, Error> {
             Ok(Source::State(StateSource::new(directory)))
         }
         CrawlSource::Redis(shared) => {
-            let Some(info) = RemoteCrawl::info(&shared).await? else {
-                return Err(redis_error(StorageErrorKind::NotFound, no_such_crawl(&shared.redis)));
-            };
-            let saved = SavedOptions::read(&info.metadata, &shared.redis.crawl).ok();
-            let dead_after = saved.map_or(shared.dead_after, |saved| saved.distributed.dead_after);
-            Ok(Source::Redis(RedisSource::new(SharedCrawl { dead_after, ..*shared })))
+            if RemoteCrawl::info(&shared).await?.is_none() {
+                let message = format!("waiting for the crawl '{}' to start", shared.redis.crawl);
+                log::informed(&*shared.notice, &message);
+            }
+            Ok(Source::Redis(RedisSource::new(*shared)))
         }
     }
 }

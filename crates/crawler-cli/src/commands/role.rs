@@ -157,6 +157,7 @@ async fn run_role(
             RoleKind::Worker(id) => crawler.run_worker(&shared, id),
         });
         let ended = running.await;
+        observed.left_crawl();
         for seed in outcome_log.take_redirected_seeds() {
             log::warned(&*notice, &seed);
         }

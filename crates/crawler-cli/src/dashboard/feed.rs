@@ -9,9 +9,9 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::MissedTickBehavior;
 
 use super::events::Message;
-use super::source::Source;
+use super::source::{Reading, Source};
 use super::status::{DashboardStatus, history};
-use super::view::{Mode, RateMeter, View};
+use super::view::{RateMeter, View};
 
 /// The time between two messages.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ impl Feed {
     /// The feed of a crawl.
     pub fn new(source: Source) -> Feed {
         let state = FeedState {
-            view: Arc::new(View::starting("", Mode::Pipeline)),
+            view: Arc::new(source.starting_view()),
             at: None,
             rates: RateMeter::default(),
             rendered: None,
@@ -122,16 +122,14 @@ impl Feed {
         if state.at.is_some_and(|at| at.elapsed() < MAX_AGE) {
             return;
         }
-        match self.source.view().await {
-            Ok(view) => (state.view, state.failure) = (Arc::new(view), None),
-            Err(failure) => {
-                let known =
-                    state.view.warnings.iter().filter(|warning| Some(*warning) != state.failure.as_ref());
-                let warnings = std::iter::once(failure.clone()).chain(known.cloned()).collect();
-                state.view = Arc::new(View { warnings, can_act: false, ..View::clone(&state.view) });
-                state.failure = Some(failure);
-            }
+        let Reading { mut view, failure } = self.source.read(&state.view).await;
+        if let Some(failure) = &failure {
+            // The last view may have the last failure.
+            view.warnings.retain(|warning| Some(warning) != state.failure.as_ref());
+            view.warnings.insert(0, failure.clone());
+            view.can_act = false;
         }
+        (state.view, state.failure) = (Arc::new(view), failure);
         (state.at, state.rendered) = (Some(Instant::now()), None);
     }
 }

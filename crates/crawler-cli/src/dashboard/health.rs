@@ -1,21 +1,39 @@
 //! The health of the process, for supervisors of containers: `/healthz` says whether to restart it, `/readyz` whether it works.
 
+use std::time::Duration;
+
 use crawler::internal::crawl_view::CrawlPhase;
 use hyper::{Response, StatusCode};
 
 use super::feed::Feed;
 use super::response::{Content, text};
 use super::source::{Health, Source};
+use crate::values;
 
-/// Whether the process makes progress.
-pub fn liveness(source: &Source) -> Health {
-    source.liveness()
+/// A process that has not reported for this long is stuck, unless the request names another time.
+pub const STUCK_AFTER: Duration = Duration::from_secs(30);
+
+/// Why a process without a crawl is not ready.
+pub const WAITING: &str = "there is no crawl yet";
+
+/// Whether the process makes progress, as a response to a request with this query. `stuck-after=TIME` is the time without a
+/// report after which it does not.
+pub fn liveness(source: &Source, query: Option<&str>) -> Response<Content> {
+    let query = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    let wanted = query.filter(|(name, _)| name == "stuck-after").last();
+    match wanted.map_or(Ok(STUCK_AFTER), |(_, time)| values::duration(&time)) {
+        Ok(stuck_after) => response(source.liveness(stuck_after)),
+        Err(error) => text(StatusCode::BAD_REQUEST, &error),
+    }
 }
 
 /// Whether the process can fetch and store pages now.
 pub async fn readiness(feed: &Feed) -> Health {
     if let Health::Bad(reason) = feed.source().readiness() {
         return Health::Bad(reason);
+    }
+    if feed.view().await.is_waiting {
+        return Health::Bad(WAITING.into());
     }
     // Health checks have no token: the warnings of the status say more.
     if feed.failure().await.is_some() {

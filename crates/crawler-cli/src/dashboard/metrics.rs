@@ -37,7 +37,12 @@ pub fn text(view: &View, hosts: usize) -> String {
 
 fn families(view: &View, hosts: usize) -> Vec<Family> {
     let CrawlView { snapshot, statistics, .. } = &view.crawl;
-    let mut families = crawl(view);
+    let mut families = vec![process()];
+    if view.is_waiting {
+        families.extend(redis(view));
+        return families;
+    }
+    families.extend(crawl(view));
     families.extend(requests(snapshot, statistics));
     families.extend(pages(statistics));
     families.extend(top_hosts(statistics, hosts));
@@ -48,8 +53,13 @@ fn families(view: &View, hosts: usize) -> Vec<Family> {
         families.extend(services(snapshot, statistics));
         families.extend(processes(view));
     }
-    families.extend(redis(view.redis.as_ref(), statistics));
+    families.extend(redis(view));
     families
+}
+
+fn process() -> Family {
+    gauge("crawler_build_info", "The version of the crawler; always 1.")
+        .with(&[("version", env!("CARGO_PKG_VERSION"))], 1.0)
 }
 
 fn crawl(view: &View) -> Vec<Family> {
@@ -59,8 +69,6 @@ fn crawl(view: &View) -> Vec<Family> {
         view.crawl.statistics.started_at.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
     let is_over = matches!(view.crawl.phase, CrawlPhase::Ended(_));
     vec![
-        gauge("crawler_build_info", "The version of the crawler; always 1.")
-            .with(&[("version", env!("CARGO_PKG_VERSION"))], 1.0),
         gauge("crawler_phase", "1 for the phase of the crawl, 0 for the others.").with_all(
             PHASES
                 .iter()
@@ -193,17 +201,17 @@ fn services(snapshot: &Snapshot, statistics: &Statistics) -> Vec<Family> {
     ]
 }
 
-/// The processes of a distributed crawl.
+/// The processes of a distributed crawl, unless they are not known now.
 fn processes(view: &View) -> Vec<Family> {
     let name = |role: Role| match role {
         Role::Frontier => "frontier".to_owned(),
         Role::Worker(WorkerId(id)) => format!("worker-{id}"),
     };
-    let alive = view.members.iter().filter(|(_, alive)| *alive).count();
-    let is_distributed = view.redis.is_some();
-    let states = [("alive", alive), ("dead", view.members.len() - alive)];
-    let ages = view
-        .members
+    let is_known = view.redis.is_some() && view.redis_up == Some(true);
+    let members = if is_known { &*view.members } else { &[] };
+    let alive = members.iter().filter(|(_, alive)| *alive).count();
+    let states = [("alive", alive), ("dead", members.len() - alive)];
+    let ages = members
         .iter()
         .map(|(member, _)| (vec![("member", name(member.role))], member.since_heartbeat.as_secs_f64()));
     // Two processes may have had the same number: the younger heartbeat counts.
@@ -214,7 +222,7 @@ fn processes(view: &View) -> Vec<Family> {
         gauge("crawler_members", "Processes of the distributed crawl, by state.").with_all(
             states
                 .into_iter()
-                .filter(|_| is_distributed)
+                .filter(|_| is_known)
                 .map(|(state, count)| (vec![("state", state.to_owned())], count as f64)),
         ),
         gauge("crawler_heartbeat_age_seconds", "The time since the last heartbeat of each process.")
@@ -222,16 +230,20 @@ fn processes(view: &View) -> Vec<Family> {
     ]
 }
 
-fn redis(redis: Option<&RedisHealth>, statistics: &Statistics) -> Vec<Family> {
+fn redis(view: &View) -> Vec<Family> {
+    // What Redis said before an outage is not so any more.
+    let redis = view.redis.as_ref().filter(|_| view.redis_up == Some(true));
+    let round_trips = view.crawl.statistics.redis_round_trips;
     let of = |value: fn(&RedisHealth) -> Option<u64>| redis.and_then(value).map(|value| value as f64);
     let is_durable = redis.and_then(|redis| match (redis.aof_ok, redis.last_save_ok) {
         (None, None) => None,
         (aof, save) => Some(aof != Some(false) && save != Some(false)),
     });
     vec![
-        gauge("crawler_redis_up", "Whether Redis replies; absent without Redis.").maybe(redis.map(|_| 1.0)),
+        gauge("crawler_redis_up", "Whether Redis replies; absent without Redis.")
+            .maybe(view.redis_up.map(|is_up| f64::from(u8::from(is_up)))),
         counter("crawler_redis_round_trips_total", "How often processes waited for Redis.")
-            .maybe(Some(statistics.redis_round_trips as f64).filter(|count| *count > 0.0)),
+            .maybe(Some(round_trips as f64).filter(|count| *count > 0.0)),
         gauge("crawler_redis_used_memory_bytes", "Memory in use by Redis.")
             .maybe(of(|redis| redis.used_memory)),
         gauge("crawler_redis_max_memory_bytes", "Memory that Redis may use; absent if unlimited.")

@@ -165,7 +165,7 @@ impl Site {
             Resource::Status => ok(JSON, self.feed.status_with_history().await),
             Resource::Why | Resource::Show => self.query(resource, head).await,
             Resource::Metrics => ok(METRICS, metrics::text(&*self.feed.view().await, self.metrics_hosts)),
-            Resource::Healthz => health::response(health::liveness(self.feed.source())),
+            Resource::Healthz => health::liveness(self.feed.source(), head.uri.query()),
             Resource::Readyz => health::response(health::readiness(&self.feed).await),
             Resource::Action => wrong_method("POST"),
         }

@@ -15,7 +15,7 @@ pub use self::process::ProcessSource;
 pub use self::redis::RedisSource;
 pub use self::state::StateSource;
 
-use super::view::View;
+use super::view::{Mode, View};
 use crate::args::CrawlSource;
 use crate::commands::inspect;
 use crate::commands::with_hint;
@@ -47,21 +47,46 @@ pub enum Health {
     Bad(String),
 }
 
+/// What was read of a crawl.
+pub struct Reading {
+    /// The crawl now or, if it cannot be read, as it was.
+    pub view: View,
+    /// Why it, or what it needs, cannot be reached, in a sentence.
+    pub failure: Option<String>,
+}
+
 impl Source {
-    /// The crawl now. The error is a sentence.
-    pub async fn view(&self) -> Result<View, String> {
+    /// What is known before the crawl is read.
+    pub fn starting_view(&self) -> View {
         match self {
-            Source::Process(process) => Ok(process.view()),
-            Source::Role(process, redis) => redis.check().await.map(|()| process.view()),
-            Source::State(state) => state.view().await,
-            Source::Redis(redis) => redis.view().await,
+            Source::Process(process) | Source::Role(process, _) => process.view(),
+            Source::State(state) => View::starting(&state.directory().display().to_string(), Mode::Pipeline),
+            Source::Redis(redis) => redis.waiting_view(),
         }
     }
 
-    /// Whether the process makes progress.
-    pub fn liveness(&self) -> Health {
+    /// Reads the crawl, of which `last` was read before.
+    pub async fn read(&self, last: &View) -> Reading {
         match self {
-            Source::Process(process) | Source::Role(process, _) => process.liveness(),
+            Source::Process(process) => Reading { view: process.view(), failure: None },
+            Source::Role(process, redis) => {
+                let checked = redis.check().await;
+                let redis_up = checked.as_ref().err().is_none_or(|failure| failure.is_up);
+                let view = View { redis_up: Some(redis_up), ..process.view() };
+                Reading { view, failure: checked.err().map(|failure| failure.reason) }
+            }
+            Source::State(state) => match state.view().await {
+                Ok(view) => Reading { view, failure: None },
+                Err(failure) => Reading { view: last.clone(), failure: Some(failure) },
+            },
+            Source::Redis(redis) => redis.read(last).await,
+        }
+    }
+
+    /// Whether the process makes progress. It does not if it has not reported for this time.
+    pub fn liveness(&self, stuck_after: Duration) -> Health {
+        match self {
+            Source::Process(process) | Source::Role(process, _) => process.liveness(stuck_after),
             // They only read, when they are asked to.
             Source::State(_) | Source::Redis(_) => Health::Good,
         }

@@ -202,7 +202,7 @@ impl DashboardStatus<'_> {
             version: VERSION,
             name: &view.name,
             mode: view.mode.name(),
-            phase: phase_name(&view.crawl.phase),
+            phase: if view.is_waiting { "waiting" } else { phase_name(&view.crawl.phase) },
             end,
             elapsed: seconds(view.crawl.elapsed),
             time: unix_seconds(SystemTime::now()),

@@ -42,12 +42,16 @@ pub struct View {
     pub mode: Mode,
     /// Whether it is what one worker of a distributed crawl sees: its own requests.
     pub is_worker: bool,
+    /// Whether there is no crawl yet, or no longer: the process waits for one.
+    pub is_waiting: bool,
     pub crawl: CrawlView,
     /// Whether actions can change the crawl.
     pub can_act: bool,
     /// The processes of a distributed crawl, and whether each is alive.
     pub members: Vec<(Member, bool)>,
     pub redis: Option<RedisHealth>,
+    /// Whether Redis replies; `None` without Redis.
+    pub redis_up: Option<bool>,
     /// Hosts and patterns that were blocked while the crawl runs.
     pub blocked: Vec<String>,
     /// What the user should know, in sentences.
@@ -61,6 +65,7 @@ impl View {
             name: name.into(),
             mode,
             is_worker: false,
+            is_waiting: false,
             crawl: CrawlView {
                 snapshot: Snapshot::default(),
                 statistics: Arc::default(),
@@ -71,6 +76,7 @@ impl View {
             can_act: false,
             members: Vec::new(),
             redis: None,
+            redis_up: None,
             blocked: Vec::new(),
             warnings: Vec::new(),
         }

@@ -10,10 +10,10 @@ use super::process::{Process, poll};
 use crate::http::Server;
 
 /// How often the server is asked.
-const INTERVAL: Duration = Duration::from_millis(100);
+pub const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The server that a process has announced.
-fn server_of(process: &mut Process) -> Server {
+pub fn server_of(process: &mut Process) -> Server {
     let is_announced = |output: &str| output.contains(": http://127.0.0.1:") && output.ends_with('\n');
     process.wait_for_output("the address", is_announced);
     Server::announced(&process.output())
@@ -99,4 +99,35 @@ fn worker_is_ready_unless_redis_cannot_be_reached() {
     let (worker, frontier) = (worker.wait_for_success(), frontier.wait_for_success());
     assert!(!worker.contains("panicked") && !frontier.contains("panicked"));
     fixture.check();
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn dashboard_waits_for_its_crawl_and_for_the_next_one_after_a_purge() {
+    let fixture = Fixture::new(3, 4);
+    let mut dashboard = Process::start(fixture.crawler(&["dashboard", "--redis"]));
+    let server = server_of(&mut dashboard);
+    assert!(dashboard.output().contains("waiting for the crawl 'crawl' to start"), "{}", dashboard.output());
+    let is_waiting = || {
+        let (status, metrics) = (server.status(), server.get("/metrics").body);
+        let series: Vec<&str> = metrics.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!((server.get("/healthz").status, server.get("/readyz").status), (200, 503));
+        status["phase"] == "waiting"
+            && status["warnings"][0].as_str().is_some_and(|first| first.starts_with("there is no crawl"))
+            && series.len() == 2
+            && series[0].starts_with("crawler_build_info{")
+            && series[1] == "crawler_redis_up 1"
+    };
+    assert!(is_waiting(), "{}{}", server.status(), server.get("/metrics").body);
+    for _ in 0..2 {
+        // The outputs are those of the crawl before.
+        fixture.submit(&fixture.seed(), &["--overwrite"]);
+        let roles = ["frontier", "worker"].map(|role| Process::start(fixture.crawler(&[role, "--redis"])));
+        poll("the end of the crawl", INTERVAL, || server.status()["phase"] == "ended");
+        assert!(server.get("/metrics").body.contains("\ncrawler_phase{phase=\"ended\"} 1\n"));
+        roles.into_iter().for_each(|role| drop(role.wait_for_success()));
+        fixture.run(&["purge"]);
+        poll("the next crawl to be waited for", INTERVAL, is_waiting);
+    }
+    assert!(dashboard.is_running());
 }

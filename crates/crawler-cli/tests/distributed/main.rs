@@ -11,6 +11,7 @@ mod dashboard;
 mod decisions;
 mod failovers;
 mod fixture;
+mod health;
 #[allow(dead_code, reason = "these tests do not use all of it")]
 #[path = "../command/http.rs"]
 mod http;
@@ -35,6 +36,7 @@ mod starts;
 mod startup_errors;
 mod status;
 mod tables;
+#[allow(dead_code, reason = "these tests do not use all of it")]
 #[path = "../command/terminal.rs"]
 mod terminal;
 mod urls;

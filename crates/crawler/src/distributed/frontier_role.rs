@@ -1,14 +1,16 @@
 //! The frontier role: holds the state of the crawl, prioritizes and leases URLs, removes dead workers, and ends the crawl.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::statistics_parts::PartWriter;
 use super::{
-    CrawlLossDetector, FRONTIER_REPORT, FailureDetector, MemberReport, Membership, RoleExit, SharedCrawl,
-    StoredReport, end_name, end_of, is_absent, phase_of,
+    CrawlLossDetector, FRONTIER_REPORT, FailureDetector, MemberReport, Membership, RoleExit, STATUS_INTERVAL,
+    SharedCrawl, StoredReport, end_name, end_of, is_absent, phase_of,
 };
 use crate::backend::redis::{CrawlState, FrontierProcess, Member, Phase, Role};
 use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
@@ -64,6 +66,8 @@ struct FrontierRole<'a> {
     /// The statistics, limits and phase of the crawl, as far as the frontier knows them.
     monitor: Arc<CrawlMonitor>,
     parts: PartWriter,
+    /// The status as last reported.
+    reported: watch::Sender<Option<CrawlView>>,
     /// The version of the changes that its state has.
     live: Option<u64>,
 }
@@ -84,6 +88,7 @@ impl Crawler {
             let Membership { control, identity, .. } = &membership;
             monitor.recorders.adopt(control.recorder().clone());
             let parts = PartWriter::start(control, &monitor, &identity.token, true);
+            let (reported, last) = watch::channel(None);
             let mut frontier = FrontierRole {
                 crawler: &self,
                 shared,
@@ -97,20 +102,39 @@ impl Crawler {
                 is_begun: false,
                 monitor,
                 parts,
+                reported,
                 live: None,
             };
-            let exit = frontier.run().await?;
-            // A process that was declared dead is no longer a member.
-            let FrontierRole { membership, parts, .. } = frontier;
-            if !matches!(exit, RoleExit::Lost | RoleExit::Gone) {
-                parts.finish().await;
+            let running = async move {
+                let exit = frontier.run().await?;
+                // A process that was declared dead is no longer a member.
+                let FrontierRole { membership, parts, .. } = frontier;
+                if !matches!(exit, RoleExit::Lost | RoleExit::Gone) {
+                    parts.finish().await;
+                }
+                if exit != RoleExit::Lost {
+                    membership.leave().await?;
+                }
+                Ok::<_, BackendError>(exit)
+            };
+            tokio::select! {
+                biased;
+                exit = running => exit,
+                never = self.repeat_status(&last) => match never {},
             }
-            if exit != RoleExit::Lost {
-                membership.leave().await?;
-            }
-            Ok::<_, BackendError>(exit)
         })?
         .map_err(Error::from)
+    }
+
+    /// Reports the last status again once per second: while the frontier waits for Redis, it has no other one.
+    async fn repeat_status(&self, last: &watch::Receiver<Option<CrawlView>>) -> Infallible {
+        loop {
+            sleep(STATUS_INTERVAL).await;
+            let view = last.borrow().clone();
+            if let (Some(on_status), Some(view)) = (&self.on_status, view) {
+                on_status(&view);
+            }
+        }
     }
 }
 
@@ -309,7 +333,9 @@ impl FrontierRole<'_> {
         self.monitor.recorders.sample(&snapshot, elapsed);
         if let Some(on_status) = &self.crawler.on_status {
             let phase = phase_of(&self.state.phase);
-            on_status(&CrawlView { elapsed, phase, ..self.monitor.view(snapshot) });
+            let view = CrawlView { elapsed, phase, ..self.monitor.view(snapshot) };
+            on_status(&view);
+            self.reported.send_replace(Some(view));
         }
         Ok(())
     }

@@ -10,11 +10,12 @@ use tokio::time::{Duration, Instant, sleep_until, timeout};
 use super::live_worker::LiveWorker;
 use super::statistics_parts::PartWriter;
 use super::{
-    CrawlLossDetector, MemberReport, Membership, RoleExit, SharedCrawl, end_name, end_of, is_absent,
+    CrawlLossDetector, MemberReport, Membership, RoleExit, STATUS_INTERVAL, SharedCrawl, end_name, end_of,
+    is_absent,
 };
 use crate::backend::redis::{CrawlControl, Phase, RemoteBackend, Role};
 use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
-use crate::crawl_view::CrawlMonitor;
+use crate::crawl_view::{CrawlMonitor, CrawlPhase};
 use crate::error::{Error, StorageErrorKind};
 use crate::fetch::fetcher::Fetcher;
 use crate::fetch::network::NetworkMonitor;
@@ -35,9 +36,6 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a worker checks whether its part files are free.
 const PARTS_POLL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The time between two reports of the status.
-const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Part files are fsynced after this many heartbeats.
 const HEARTBEATS_PER_SYNC: u32 = 5;
@@ -134,8 +132,9 @@ impl Crawler {
         let context = worker_context(&self, &backend, &pipeline, &stop, Some(Arc::clone(&seed_updates)));
         let gate = Arc::clone(&context.gate);
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
+        let network = Arc::new(NetworkMonitor::new(self.config.network_timeout));
         let fetcher = Fetcher::new(self.config.clone(), &self.seeds, Arc::clone(&throttle), stop.clone())?
-            .with_network(Arc::new(NetworkMonitor::new(self.config.network_timeout)))
+            .with_network(Arc::clone(&network))
             .with_proxy_health(self.proxy_health.clone())
             .with_request_counter(backend.request_counter())
             .with_robots_waits(self.robots_waits.clone());
@@ -145,7 +144,7 @@ impl Crawler {
         pipeline.record_failures(monitor.recorders.add());
         let fetcher = fetcher.with_recorder(monitor.recorders.add());
         let parts = PartWriter::start(&membership.control, &monitor, &membership.identity.token, false);
-        let requests = backend.request_counter();
+        let status = WorkerStatus { crawler: &self, monitor, requests: backend.request_counter(), network };
         let worker = Arc::new(Worker::new(id, fetcher.with_liveness(liveness.clone()), context));
         let mut live = LiveWorker {
             crawler: &self,
@@ -173,7 +172,7 @@ impl Crawler {
         let mut proxy_failure = None;
         let exit = tokio::select! {
             exit = heartbeats => exit,
-            never = self.report_status(&monitor, &requests) => match never {},
+            never = status.keep_reporting() => match never {},
             never = self.robots_waits.report(|message| (shared.notice)(message)) => match never {},
             never = self.proxy_health.report(|message| (shared.notice)(message)) => match never {},
             cause = self.proxy_health.given_up() => {
@@ -181,6 +180,7 @@ impl Crawler {
                 Ok(RoleExit::Stopped)
             }
         };
+        status.report(CrawlPhase::Stopping);
         // Requests in flight finish, unless another worker has their URLs now or will get them.
         match &exit {
             Ok(RoleExit::Lost | RoleExit::OutputClosed | RoleExit::Gone) | Err(_) => stop.abort(),
@@ -225,20 +225,12 @@ impl Crawler {
             }
             membership.leave().await?;
         }
+        if let RoleExit::CrawlEnded(end) = &exit {
+            status.report(CrawlPhase::Ended(end.to_string()));
+        }
         match proxy_failure {
             Some(cause) => Err(Error::Proxy(cause)),
             None => Ok(exit),
-        }
-    }
-
-    /// Reports the status of this worker once per second.
-    async fn report_status(&self, monitor: &CrawlMonitor, requests: &RequestCounter) -> Infallible {
-        loop {
-            if let Some(on_status) = &self.on_status {
-                let snapshot = Snapshot { requests: requests.total(), ..Snapshot::default() };
-                on_status(&monitor.view(snapshot));
-            }
-            sleep_until(Instant::now() + STATUS_INTERVAL).await;
         }
     }
 
@@ -317,6 +309,33 @@ impl Crawler {
 fn sync_parts(pipeline: &Arc<PagePipeline>) -> JoinHandle<()> {
     let pipeline = Arc::clone(pipeline);
     tokio::task::spawn_blocking(move || drop(pipeline.flush_outputs(true)))
+}
+
+/// What an observer sees of a worker: its own requests.
+struct WorkerStatus<'a> {
+    crawler: &'a Crawler,
+    monitor: Arc<CrawlMonitor>,
+    requests: RequestCounter,
+    network: Arc<NetworkMonitor>,
+}
+
+impl WorkerStatus<'_> {
+    /// Reports once per second.
+    async fn keep_reporting(&self) -> Infallible {
+        loop {
+            self.report(CrawlPhase::Running);
+            sleep_until(Instant::now() + STATUS_INTERVAL).await;
+        }
+    }
+
+    fn report(&self, phase: CrawlPhase) {
+        self.monitor.set_phase(phase);
+        if let Some(on_status) = &self.crawler.on_status {
+            let network_down = self.network.down_for().map(|time| time.as_secs());
+            let requests = self.requests.total();
+            on_status(&self.monitor.view(Snapshot { requests, network_down, ..Snapshot::default() }));
+        }
+    }
 }
 
 /// A worker that finishes its requests in flight.

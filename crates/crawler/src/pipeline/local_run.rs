@@ -69,7 +69,7 @@ impl<R: Backend> LocalRun<'_, R> {
                 self.run_workers(&crawler)
             }
         };
-        self.monitor.set_phase(CrawlPhase::Stopping);
+        self.report_stopping(&crawler);
         if !matches!(end, Ok(CrawlEnd::Finished | CrawlEnd::LimitReached(_))) {
             self.pages.shutdown_requested();
         }
@@ -181,6 +181,7 @@ impl<R: Backend> LocalRun<'_, R> {
                 Ok(Ok(CrawlEnd::TimeLimit)) => stop.abort(),
                 _ => stop.stop(),
             }
+            self.report_stopping(crawler);
             let mut failure = None::<Error>;
             for thread in threads {
                 match thread.join() {
@@ -250,6 +251,15 @@ impl<R: Backend> LocalRun<'_, R> {
     fn report_status(&self, crawler: &Crawler, snapshot: &Snapshot) {
         if let Some(on_status) = &crawler.on_status {
             on_status(&self.monitor.view(snapshot.clone()));
+        }
+    }
+
+    /// Reports that the crawl finishes its requests and outputs. That may take minutes, and the next report is that of its end.
+    fn report_stopping(&self, crawler: &Crawler) {
+        self.monitor.set_phase(CrawlPhase::Stopping);
+        // A state that cannot be read is an error of what follows.
+        if let Ok(Ok(snapshot)) = block_on(self.snapshot(crawler)) {
+            self.report_status(crawler, &snapshot);
         }
     }
 

@@ -129,3 +129,53 @@ fn documentation_lists_exactly_these_metrics() {
         families(&view(), 1).iter().map(|family| family.name.strip_prefix("crawler_").unwrap()).collect();
     assert_eq!(documented, names);
 }
+
+#[test]
+fn documentation_lists_the_metrics_of_a_worker_and_those_without_a_crawl() {
+    let docs = include_str!("../../../../../docs/metrics.md");
+    let names =
+        |view: &View| -> Vec<&'static str> { families(view, 1).iter().map(|family| family.name).collect() };
+    let (start, end) =
+        (docs.find("- `crawler worker --metrics`").unwrap(), docs.find("It has no others.").unwrap());
+    let documented: Vec<&str> =
+        docs[start..end].split('`').filter(|word| word.starts_with("crawler_")).collect();
+    let is_documented = |name: &str| {
+        documented
+            .iter()
+            .any(|known| known.strip_suffix('…').map_or(name == *known, |start| name.starts_with(start)))
+    };
+    let mut worker = View { is_worker: true, redis_up: Some(true), ..view() };
+    let served = text(&worker, 1);
+    for name in names(&worker) {
+        // The other families of Redis have no series: a worker does not ask it about itself.
+        let is_of_redis = name.starts_with("crawler_redis_") && !served.contains(name);
+        assert!(is_documented(name) || is_of_redis, "{name}");
+    }
+    worker.is_waiting = true;
+    let waiting = text(&worker, 1);
+    let series: Vec<&str> = waiting.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(
+        series[0].starts_with("crawler_build_info{") && series[1..] == ["crawler_redis_up 1"],
+        "{waiting}"
+    );
+}
+
+#[test]
+fn outage_of_redis_is_served_and_nothing_that_redis_said_before() {
+    let redis_metrics = |view: &View| -> Vec<(String, f64)> {
+        let all = parse(&text(view, 0)).into_iter();
+        let of_redis =
+            all.filter(|(name, _)| name.starts_with("crawler_redis_") || name == "crawler_members");
+        of_redis.map(|(name, samples)| (name, samples[0].1)).collect()
+    };
+    let mut view = View { redis: Some(RedisHealth::default()), redis_up: Some(true), ..view() };
+    view.redis.as_mut().unwrap().used_memory = Some(5);
+    let served = redis_metrics(&view);
+    assert_eq!(
+        served.iter().map(|(name, _)| &**name).collect::<Vec<_>>(),
+        ["crawler_members", "crawler_redis_up", "crawler_redis_used_memory_bytes"]
+    );
+    view.redis_up = Some(false);
+    assert_eq!(redis_metrics(&view), [("crawler_redis_up".to_owned(), 0.0)]);
+    assert!(parse(&text(&view, 0)).contains_key("crawler_pages_total"), "the last value");
+}

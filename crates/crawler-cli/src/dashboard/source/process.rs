@@ -11,13 +11,11 @@ use crawler::internal::live_settings::CrawlControl;
 use crawler::internal::origin::without_credentials;
 use url::Url;
 
+use super::super::health::{STUCK_AFTER, WAITING};
 use super::super::view::{Mode, View};
 use super::{Health, blocked};
 use crate::args::CrawlOptions;
 use crate::commands::inspect::{self, IN_MEMORY};
-
-/// A process whose supervisor has not reported for this long is stuck.
-const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 /// Why nothing is known of a URL of a classic crawl.
 const IN_CLASSIC_CRAWL: &str =
@@ -79,10 +77,21 @@ impl ProcessSource {
         *self.latest() = Some((Instant::now(), view.clone()));
     }
 
+    /// The process has left its crawl, and waits for the next one. A crawl that has ended is still shown.
+    pub fn left_crawl(&self) {
+        self.latest().take_if(|(_, view)| !matches!(view.phase, CrawlPhase::Ended(_)));
+    }
+
+    /// Whether it is a process of a distributed crawl, which can be without a crawl.
+    fn is_role(&self) -> bool {
+        self.0.mode == Mode::Redis
+    }
+
     pub(super) fn view(&self) -> View {
         let mut view = View { is_worker: self.0.is_worker, ..View::starting(&self.0.name, self.0.mode) };
-        if let Some((_, crawl)) = &*self.latest() {
-            view.crawl = crawl.clone();
+        match &*self.latest() {
+            Some((_, crawl)) => view.crawl = crawl.clone(),
+            None => view.is_waiting = self.is_role(),
         }
         if let Some(control) = &self.0.control {
             view.can_act = !matches!(view.crawl.phase, CrawlPhase::Ended(_));
@@ -92,23 +101,24 @@ impl ProcessSource {
         view
     }
 
-    pub(super) fn liveness(&self) -> Health {
+    pub(super) fn liveness(&self, stuck_after: Duration) -> Health {
         match &*self.latest() {
-            Some((at, CrawlView { phase, .. })) if !matches!(phase, CrawlPhase::Ended(_)) => match at
-                .elapsed()
+            // A crawl that stops completes its requests and outputs, which may take long, and must not be interrupted.
+            Some((at, CrawlView { phase: CrawlPhase::Running | CrawlPhase::Paused, .. }))
+                if at.elapsed() > stuck_after =>
             {
-                time if time > STUCK_AFTER => Health::Bad(format!("no progress for {} s", time.as_secs())),
-                _ => Health::Good,
-            },
+                Health::Bad(format!("no progress for {} s", at.elapsed().as_secs()))
+            }
             _ => Health::Good,
         }
     }
 
     pub(super) fn readiness(&self) -> Health {
         match self.0.proxy_health.outage() {
+            _ if self.latest().is_none() && self.is_role() => Health::Bad(WAITING.into()),
             _ if self.latest().is_none() => Health::Bad("starting".into()),
             Some(_) => Health::Bad("the proxy fails".into()),
-            None => self.liveness(),
+            None => self.liveness(STUCK_AFTER),
         }
     }
 

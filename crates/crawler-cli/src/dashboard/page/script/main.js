@@ -3,7 +3,7 @@
 let latestStatus = null;
 let receivedAt = 0;
 
-const PHASES = { running: "Running", paused: "Paused", stopping: "Stopping", ended: "Ended" };
+const PHASES = { waiting: "Waiting", running: "Running", paused: "Paused", stopping: "Stopping", ended: "Ended" };
 const MODES = { pipeline: "pipeline", classic: "classic", redis: "distributed over Redis" };
 
 const showTop = (status) => {

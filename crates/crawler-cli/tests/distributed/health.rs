@@ -1,0 +1,125 @@
+//! The health and metrics of roles: without a crawl, after its end, and while Redis or the network is away.
+
+use std::thread;
+use std::time::Duration;
+
+use testredis::{Mode, Proxy, ReservedPort};
+
+use super::dashboard::{INTERVAL, server_of};
+use super::fixture::{Fixture, is_over};
+use super::process::{Process, poll};
+use crate::http::Server;
+
+/// Any running crawl is stuck for this check: its last report was before now.
+const STUCK_AT_ONCE: &str = "/healthz?stuck-after=0";
+
+/// A time without reports that the tests wait for, and what a check with it requests.
+const OUTAGE: Duration = Duration::from_secs(3);
+const STUCK_IN_OUTAGE: &str = "/healthz?stuck-after=2s";
+
+/// The value of a metric, by all of its line before the value.
+fn metric(server: Server, series: &str) -> Option<f64> {
+    let metrics = server.get("/metrics").body;
+    let line = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+    Some(line.parse().unwrap())
+}
+
+/// The names of the families of which there are series.
+fn families(server: Server) -> Vec<String> {
+    let metrics = server.get("/metrics").body;
+    let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    types.map(str::to_owned).collect()
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn roles_that_stay_are_healthy_before_and_after_their_crawl() {
+    let fixture = Fixture::slow(4, 6);
+    let mut roles = ["frontier", "worker"].map(|role| {
+        Process::start(fixture.crawler(&[role, "--redis", "--stay", "--metrics", "127.0.0.1:0"]))
+    });
+    let servers = roles.each_mut().map(server_of);
+    for server in servers {
+        assert_eq!(server.get(STUCK_AT_ONCE).status, 200);
+        poll("a check of Redis", INTERVAL, || metric(server, "crawler_redis_up") == Some(1.0));
+        assert_eq!(families(server), ["crawler_build_info", "crawler_redis_up"], "there is no crawl");
+        assert_eq!(server.get("/readyz").body, "there is no crawl yet\n");
+    }
+    for _ in 0..2 {
+        // The outputs are those of the crawl before.
+        fixture.submit(&fixture.seed(), &["--overwrite"]);
+        for server in servers {
+            poll("the crawl", INTERVAL, || metric(server, "crawler_phase{phase=\"running\"}") == Some(1.0));
+        }
+        fixture.wait_for_status("the end", is_over);
+        for server in servers {
+            poll("health after the end", INTERVAL, || server.get(STUCK_AT_ONCE).status == 200);
+            assert_eq!(metric(server, "crawler_phase{phase=\"running\"}"), Some(0.0));
+            assert_eq!(metric(server, "crawler_phase{phase=\"ended\"}"), Some(1.0));
+            assert!(server.get("/readyz").body.starts_with("ended: "));
+        }
+        fixture.run(&["purge"]);
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn roles_are_healthy_and_report_while_redis_is_away() {
+    let fixture = Fixture::slow(8, 12);
+    let proxy = Proxy::for_server(&fixture.redis);
+    let mut processes = ["frontier", "worker"].map(|role| {
+        let mut command = fixture.crawler(&[role, "--redis", "--metrics", "127.0.0.1:0"]);
+        command.env("CRAWLER_REDIS", proxy.url());
+        Process::start(command)
+    });
+    let servers = processes.each_mut().map(server_of);
+    fixture.submit(&fixture.seed(), &[]);
+    let mut command = fixture.crawler(&["dashboard", "--redis"]);
+    command.env("CRAWLER_REDIS", proxy.url());
+    let mut dashboard = Process::start(command);
+    let whole = server_of(&mut dashboard);
+    let members = "crawler_heartbeat_age_seconds{member=\"worker-0\"}";
+    poll("heartbeats", INTERVAL, || metric(whole, members).is_some());
+    for server in servers {
+        poll("readiness", INTERVAL, || server.get("/readyz").status == 200);
+        assert_eq!(server.get(STUCK_AT_ONCE).status, 503, "the time of the request counts");
+    }
+    assert_eq!(servers[0].get("/healthz?stuck-after=soon").status, 400);
+
+    proxy.set_mode(Mode::Refuse);
+    for server in servers.into_iter().chain([whole]) {
+        poll("an outage", INTERVAL, || metric(server, "crawler_redis_up") == Some(0.0));
+        assert_eq!(server.get("/readyz").status, 503);
+    }
+    assert_eq!(metric(whole, members), None, "not known now");
+    let started = metric(servers[1], "crawler_active_seconds_total");
+    thread::sleep(OUTAGE);
+    for server in servers {
+        poll("health in the outage", INTERVAL, || server.get(STUCK_IN_OUTAGE).status == 200);
+    }
+    poll("reports in the outage", INTERVAL, || metric(servers[1], "crawler_active_seconds_total") > started);
+
+    proxy.set_mode(Mode::Pass);
+    for server in servers.into_iter().chain([whole]) {
+        poll("the end of the outage", INTERVAL, || metric(server, "crawler_redis_up") == Some(1.0));
+    }
+    processes.into_iter().for_each(|process| drop(process.wait_for_success()));
+    fixture.check();
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn worker_reports_that_its_network_is_down() {
+    let fixture = Fixture::new(1, 1);
+    let mut worker = Process::start(fixture.crawler(&["worker", "--redis", "--metrics", "127.0.0.1:0"]));
+    let _frontier = Process::start(fixture.crawler(&["frontier", "--redis"]));
+    let server = server_of(&mut worker);
+    let closed = ReservedPort::new();
+    let dead: Vec<String> = (0..9).map(|host| format!("http://d{host}.test:{}/", closed.number())).collect();
+    let mut options: Vec<&str> = dead[1..].iter().map(String::as_str).collect();
+    options.extend(["--ignore-robots", "--network-timeout", "10m"]);
+    fixture.submit(&dead[0], &options);
+    poll("a network that is down", INTERVAL, || metric(server, "crawler_network_down_seconds") > Some(0.0));
+    assert_eq!(server.get("/readyz").body, "the network is down\n");
+    assert_eq!(server.get("/healthz").status, 200, "a restart would not help");
+}
