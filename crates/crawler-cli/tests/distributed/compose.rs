@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -218,6 +219,8 @@ fn every_container_is_confined_and_long_running_ones_have_health_checks() {
     for name in names {
         let service = composition.service(name);
         assert_eq!(service["read_only"], true, "{name}");
+        // Compose copies neither into a read-only container, unless it is a file.
+        assert!(service["secrets"].is_null() && service["configs"].is_null(), "{name}");
         assert_eq!(strings(&service["cap_drop"]), ["ALL"], "{name}");
         assert_eq!(strings(&service["security_opt"]), ["no-new-privileges:true"], "{name}");
         for port in strings(&service["ports"]) {
@@ -250,12 +253,24 @@ fn every_container_is_confined_and_long_running_ones_have_health_checks() {
         }
         let has_key = service["environment"].get("CRAWLER_PAGERANK_KEY").is_some();
         let has_token = service["environment"].get("CRAWLER_DASHBOARD_TOKEN").is_some();
-        assert_eq!(has_token, ["frontier", "worker", "dashboard"].contains(&name), "{name}");
+        assert_eq!(has_token, ["frontier", "worker", "dashboard", "prometheus"].contains(&name), "{name}");
         assert_eq!(has_key, name == "frontier", "only the frontier queries the service");
+        // Redis has no password: only the crawler may reach it.
+        let networks = strings(&service["networks"]);
+        let is_inside = networks.contains(&"inside".to_owned());
+        assert_eq!(is_inside, !["prometheus", "grafana"].contains(&name), "{name}: {networks:?}");
+        let is_monitored = networks.contains(&"monitoring".to_owned());
+        assert_eq!(is_monitored, name != "redis" && !TOOLS.contains(&name), "{name}: {networks:?}");
+        // A port is published only if a network of the container reaches the host.
+        let has_port = !strings(&service["ports"]).is_empty();
+        assert!(!has_port || networks.contains(&"outside".to_owned()), "{name}: {networks:?}");
     }
-    // Redis has no password: only the crawler may reach it.
     assert_eq!(strings(&composition.service("redis")["networks"]), ["inside"]);
-    assert_eq!(composition.document["networks"]["inside"]["internal"], true);
+    for internal in ["inside", "monitoring"] {
+        assert_eq!(composition.document["networks"][internal]["internal"], true);
+    }
+    let grafana = &composition.service("grafana")["environment"];
+    assert_eq!(grafana["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"], "true", "its password is known");
     assert_eq!(composition.service("redis")["user"], "redis");
     let user = composition.instruction("USER");
     assert!(
@@ -263,6 +278,41 @@ fn every_container_is_confined_and_long_running_ones_have_health_checks() {
         "{user} is not an unprivileged user ID"
     );
     assert_eq!(composition.instruction("WORKDIR"), "/data", "where the volume is");
+}
+
+#[test]
+fn prometheus_gets_the_token_in_a_file_that_its_configuration_names() {
+    let composition = Composition::read();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let config = fs::read_to_string(root.join("contrib/prometheus/prometheus.yml")).unwrap();
+    let config: Value = serde_saphyr::from_str(&config).unwrap();
+    let in_memory = strings(&composition.service("prometheus")["tmpfs"]);
+    let in_memory = in_memory[0].split(':').next().unwrap();
+    let directory = TempDir::new().unwrap();
+    let inside = |path: &str| path.replace(in_memory, directory.path().to_str().unwrap());
+    let start = |token: &str| {
+        let words = composition.words("prometheus");
+        let mut command = Command::new(&words[0]);
+        // Compose replaces `$$`. The program prints its arguments.
+        let script = |word: &String| inside(word).replace("$$", "$").replace("/bin/prometheus", "echo");
+        command.args(words[1..].iter().map(script)).env("CRAWLER_DASHBOARD_TOKEN", token);
+        run(command)
+    };
+    let (output, error) = texts(&start(""));
+    assert!(output.is_empty() && error.contains("CRAWLER_DASHBOARD_TOKEN: is not set"), "{output}{error}");
+    let (output, error) = texts(&start(TOKEN));
+    assert!(
+        output.starts_with("--config.file=/etc/prometheus/prometheus.yml ") && error.is_empty(),
+        "{error}"
+    );
+    let jobs = config["scrape_configs"].as_array().unwrap();
+    for job in jobs {
+        let path = inside(job["authorization"]["credentials_file"].as_str().unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), TOKEN);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    let targets = jobs.iter().map(|job| &job["static_configs"][0]["targets"][0]);
+    assert!(targets.into_iter().any(|target| target == "dashboard:8080"));
 }
 
 #[test]
