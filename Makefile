@@ -41,7 +41,7 @@ demo: ## crawl a small site served on loopback, no network needed
 	$(CARGO) run --profile demo -p crawler-cli -- demo
 
 test: ## run all tests; installs missing programs with apt and Python packages from PyPI
-	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server bash=bash zsh=zsh fish=fish groff=groff-base mandoc=mandoc openssl=openssl chromium=chromium python3=python3-venv promtool=prometheus '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
+	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server bash=bash zsh=zsh fish=fish groff=groff-base mandoc=mandoc openssl=openssl chromium=chromium python3=python3-venv promtool=prometheus /usr/sbin/logrotate=logrotate fuser=psmisc '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
 	scripts/python-packages "$(TEST_PYTHON)" $(TEST_PYTHON_PACKAGES)
 	@# The C tests link the library as it is installed: built alone, without the network features of the other crates.
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-only \

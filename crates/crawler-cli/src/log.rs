@@ -7,7 +7,7 @@ mod sink;
 mod subscriber;
 
 use std::backtrace::Backtrace;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::panic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -35,7 +35,7 @@ struct Log {
     args: LogArgs,
     /// The lines to be written; `None` if they go to the terminal only.
     queue: Option<Arc<Queue>>,
-    /// SIGHUP, if the log is a file.
+    /// SIGHUP, unless it ends the process.
     hangup: Mutex<Option<Signal>>,
     hangups: AtomicU64,
 }
@@ -44,7 +44,7 @@ struct Log {
 /// error is that of a file that cannot be opened. To be called in an async runtime.
 pub fn start(args: LogArgs, verbosity: Verbosity) -> Result<(), String> {
     // Before there is a file that could be moved away: until then, the signal ends the process.
-    let hangup = args.file().and_then(|_| signal(SignalKind::hangup()).ok());
+    let hangup = survives_hangup(&args).then(|| signal(SignalKind::hangup()).ok()).flatten();
     let queue = match &args.log {
         None => None,
         Some(path) => {
@@ -69,6 +69,12 @@ pub fn start(args: LogArgs, verbosity: Verbosity) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether SIGHUP does not end the process. Rotation of logs may send it to a process that logs to standard error, too, where
+/// there is nothing to open again. But the end of its terminal ends such a process.
+fn survives_hangup(args: &LogArgs) -> bool {
+    args.file().is_some() || args.is_on_stderr() && !io::stderr().is_terminal()
+}
+
 fn cannot_open(path: &impl std::fmt::Display, error: &io::Error) -> String {
     format!("cannot open --log '{path}': {error}; name a file that can be written")
 }
@@ -87,8 +93,8 @@ fn start_writer(mut sink: Sink, format: LogFormat) -> io::Result<Arc<Queue>> {
     Ok(queue)
 }
 
-/// Opens the file again on each SIGHUP, so that the old one can be moved away. Returns at once if the log is no file: the
-/// signal then ends the process, as usual.
+/// Opens the file again on each SIGHUP, so that the old one can be moved away. Returns at once if the signal ends the process,
+/// as usual.
 pub async fn reopen_on_hangup() {
     let Some(log) = LOG.get() else { return };
     let hangup = log.hangup.lock().unwrap_or_else(PoisonError::into_inner).take();

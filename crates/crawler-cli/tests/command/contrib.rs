@@ -2,11 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
+use testweb::{Request, Response, Site};
+
+use crate::common::{Running, binary, serve};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -84,6 +89,9 @@ tests:
       - {series: 'crawler_pages_total{job="crawl", instance="b"}', values: '95x40'}
       - {series: 'crawler_limit_pages{job="crawl", instance="b"}', values: '100x40'}
       - {series: 'up{job="processes", instance="w"}', values: '0x40'}
+      - {series: 'crawler_network_down_seconds{job="processes", instance="w"}', values: '90x40'}
+      - {series: 'crawler_redis_up{job="crawl", instance="a"}', values: '0x40'}
+      - {series: 'crawler_redis_up{job="processes", instance="w"}', values: '0x40'}
     alert_rule_test:
       - eval_time: 35m
         alertname: CrawlStalled
@@ -113,7 +121,63 @@ tests:
             exp_annotations:
               summary: A process of the crawl at w does not answer
               description: The other workers take over its URLs. Look at its log.
+      - eval_time: 35m
+        alertname: CrawlNetworkDown
+        exp_alerts:
+          - exp_labels: {severity: critical, job: processes, instance: w}
+            exp_annotations:
+              summary: The network of the crawler at w is down
+              description: For 1m 30s. Requests wait, and URLs do not fail yet.
+      - eval_time: 35m
+        alertname: CrawlRedisDown
+        exp_alerts:
+          - exp_labels: {severity: critical, job: crawl, instance: a}
+            exp_annotations:
+              summary: Redis does not reply to the crawler at a
+              description: The crawl waits for it, and nothing is lost. Other metrics of the crawl have their last value, or none.
 "#;
+
+#[test]
+#[ignore = "needs logrotate and fuser: run by make test"]
+fn logrotate_signals_the_processes_that_write_to_the_log_and_no_others() {
+    let next = |request: &Request| Response::page(format!("<a href='{}x'>next</a>", request.path));
+    let (web, directory) = (serve(Site::new().fallback(next)), TempDir::new().unwrap());
+    let path = |name: &str| directory.path().join(name);
+    let config =
+        read("contrib/logrotate/crawler").replace("/var/log/crawler", directory.path().to_str().unwrap());
+    fs::write(path("config"), config).unwrap();
+    fs::set_permissions(path("config"), fs::Permissions::from_mode(0o600)).unwrap();
+    let seed = web.url("/");
+    let start = |log: &str| {
+        let mut command = binary();
+        command.args(["crawl", &seed, "--allow-private", "--delay", "20ms", "--max-pages", "100000"]);
+        command.env("CRAWLER_LOG", log).env("CRAWLER_LOG_LEVEL", "debug");
+        Running::start(command, directory.path().to_owned(), None)
+    };
+    let log = path("a.log");
+    let (mut writer, mut other) = (start(log.to_str().unwrap()), start("-"));
+    writer.until("its log", |_| log.exists());
+    other.until_message("response");
+    let mut reader = Command::new("tail").arg("-f").arg(&log).stdout(Stdio::null()).spawn().unwrap();
+    let rotate = Command::new("/usr/sbin/logrotate")
+        .args(["--force", "--state"])
+        .args([path("state"), path("config")])
+        .output()
+        .unwrap();
+    assert!(rotate.status.success(), "{}", String::from_utf8_lossy(&rotate.stderr));
+    writer.until("a new log", |_| fs::read_to_string(&log).is_ok_and(|text| text.contains("response")));
+    assert!(path("a.log.1").exists());
+    assert!(reader.try_wait().unwrap().is_none(), "it only reads");
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+    // Processes that log to standard error survive the signal, too.
+    other.signal(Signal::HUP);
+    other.until_message("signal=SIGHUP");
+    for running in [writer, other] {
+        running.signal(Signal::TERM);
+        running.wait().expect(143);
+    }
+}
 
 #[test]
 #[ignore = "needs promtool: run by make test"]

@@ -5,6 +5,7 @@
 mod chaos;
 mod check;
 mod compose;
+mod contrib;
 mod crashes;
 mod crawls;
 mod dashboard;
