@@ -12,6 +12,9 @@ use tempfile::TempDir;
 use testweb::{Request, Response, Site};
 
 use crate::common::{Running, binary, serve};
+use crate::http::Server;
+use crate::selectors::queries;
+use crate::state::StateDir;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -138,6 +141,28 @@ tests:
 "#;
 
 #[test]
+fn crawl_in_one_process_has_every_series_that_contrib_selects() {
+    let next = |request: &Request| Response::page(format!("<a href='{}x'>next</a>", request.path));
+    let web = serve(Site::new().fallback(next));
+    let ranks = serve(Site::new().fallback(|_| Response::text(r#"{"response":[]}"#)));
+    let place = StateDir::new();
+    let options = "--delay 20ms --similarity 0 --max-time 10m --metrics 127.0.0.1:0 --pagerank-url";
+    let mut crawl = place.crawl(web.url("/")).with(options).with_one(ranks.url("")).start();
+    crawl.until_message("/metrics\n");
+    let server = Server::announced(&crawl.stderr_so_far());
+    // Those of Redis, and of the processes of a distributed crawl.
+    let exceptions = ["crawler_redis_", "crawler_heartbeat_"];
+    let missing = || -> Vec<String> {
+        let metrics = server.get("/metrics").body;
+        queries().iter().flat_map(|query| query.missing(&metrics, &exceptions)).collect()
+    };
+    crawl.until("a request to the service", |_| !missing().iter().any(|what| what.contains("pagerank")));
+    assert_eq!(missing(), Vec::<String>::new());
+    crawl.signal(Signal::KILL);
+    crawl.status();
+}
+
+#[test]
 #[ignore = "needs logrotate and fuser: run by make test"]
 fn logrotate_signals_the_processes_that_write_to_the_log_and_no_others() {
     let next = |request: &Request| Response::page(format!("<a href='{}x'>next</a>", request.path));
@@ -177,6 +202,34 @@ fn logrotate_signals_the_processes_that_write_to_the_log_and_no_others() {
         running.signal(Signal::TERM);
         running.wait().expect(143);
     }
+}
+
+#[test]
+fn services_of_installed_packages_do_not_start() {
+    let directory = TempDir::new().unwrap();
+    let log = directory.path().join("log");
+    for program in ["apt-get", "systemctl", "sudo"] {
+        // As root, or with it.
+        let script = match program {
+            "sudo" => "#!/bin/sh\nshift\nexec \"$@\"\n".to_owned(),
+            _ => format!("#!/bin/sh\necho {program} \"$@\" >> '{}'\n", log.display()),
+        };
+        let path = directory.path().join(program);
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let path = format!("{}:{}", directory.path().display(), std::env::var("PATH").unwrap());
+    let need = Command::new(root().join("scripts/need"))
+        .args(["nosuchcmd-promtool=prometheus", "nosuchcmd-cc=gcc", "sh=dash"])
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert!(need.status.success(), "{}", String::from_utf8_lossy(&need.stderr));
+    let commands = fs::read_to_string(log).unwrap();
+    let commands: Vec<&str> = commands.lines().collect();
+    assert_eq!(commands[0], "systemctl mask --quiet prometheus.service");
+    assert_eq!(commands.last().unwrap().rsplit_once(" prometheus").unwrap().1, " gcc");
+    assert_eq!(commands.len(), 3, "{commands:?}");
 }
 
 #[test]

@@ -64,6 +64,7 @@ mod robots;
 mod safety;
 mod same_page;
 mod seeds;
+mod selectors;
 mod sitemaps;
 mod sites;
 mod state;

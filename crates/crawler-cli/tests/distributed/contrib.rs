@@ -1,13 +1,39 @@
-//! The files of contrib/ for distributed crawls: the unit of systemd.
+//! The files of contrib/ for distributed crawls: the unit of systemd, and the series that alerts and dashboards select.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
+use testredis::{Fsync, Server as Redis};
+use testweb::{Response, Site, Web};
 
+use super::dashboard::{INTERVAL, server_of};
 use super::fixture::Fixture;
-use super::process::Process;
+use super::process::{Process, poll};
+use super::selectors::queries;
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn distributed_crawl_has_every_series_that_contrib_selects() {
+    let redis = Redis::builder().append_only(Fsync::EverySecond).max_memory("1gb").start();
+    let fixture = Fixture { delay: super::fixture::LONG_DELAY, ..Fixture::with_redis(redis, 8, 12) };
+    let ranks = Web::builder().site(Site::new().fallback(|_| Response::text(r#"{"response":[]}"#))).start();
+    let mut dashboard = Process::start(fixture.crawler(&["dashboard", "--redis"]));
+    let server = server_of(&mut dashboard);
+    fixture.submit(&fixture.seed(), &["--max-time", "1h", "--pagerank-url", &ranks.url("")]);
+    let roles = ["frontier", "worker"].map(|role| Process::start(fixture.crawler(&[role, "--redis"])));
+    let missing = || -> Vec<String> {
+        let metrics = server.get("/metrics").body;
+        queries().iter().flat_map(|query| query.missing(&metrics, &[])).collect()
+    };
+    // The service is asked, and the members send heartbeats, soon after the start.
+    let is_late =
+        |what: &String| ["pagerank", "heartbeat", "label member"].iter().any(|late| what.contains(late));
+    poll("a crawl with all its parts", INTERVAL, || !missing().iter().any(is_late));
+    assert_eq!(missing(), Vec::<String>::new());
+    roles.into_iter().for_each(|role| drop(role.wait_for_success()));
+}
 
 #[test]
 #[ignore = "needs redis-server: run by make test"]

@@ -31,6 +31,8 @@ mod proxies;
 mod rebalancing;
 mod report;
 mod roles;
+#[path = "../command/selectors.rs"]
+mod selectors;
 mod sites;
 mod sources;
 mod starts;
