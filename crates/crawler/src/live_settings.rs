@@ -74,13 +74,8 @@ impl ControlAction {
     pub(crate) fn after_resume(&self) -> Option<&'static str> {
         match self {
             ControlAction::Resume | ControlAction::Stop | ControlAction::AddSeed(_) => None,
-            ControlAction::Pause => {
-                Some("If the crawl ends meanwhile, `crawler resume` continues it without the pause.")
-            }
-            ControlAction::BlockHost(_) | ControlAction::BlockPattern(_) => {
-                Some("This holds until the crawl ends. To keep it, resume the crawl with --exclude.")
-            }
-            _ => Some("This holds until the crawl ends. To keep it, resume the crawl with the option."),
+            ControlAction::Pause => Some("A crawl that ends and is resumed later is not paused."),
+            _ => Some("This holds until the crawl ends. A crawl that is resumed later has its options again."),
         }
     }
 

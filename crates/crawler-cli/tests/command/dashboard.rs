@@ -552,7 +552,7 @@ fn state_is_shown_while_its_crawl_runs_and_after_the_end() {
     assert_eq!(server.act(&json!({"action": "block-host", "value": "blocked.test"})).status, 200);
     until("the blocked host", || server.status()["blocked"] == json!(["blocked.test"]));
     let paused = server.act(&json!({"action": "pause"}));
-    assert!(paused.body.contains("`crawler resume` continues it without the pause"), "{paused:?}");
+    assert!(paused.body.contains("resumed later is not paused"), "{paused:?}");
     until("the pause", || server.status()["phase"] == "paused");
     assert_eq!(server.act(&json!({"action": "resume"})).status, 200);
     crawl.signal(Signal::INT);

@@ -426,7 +426,7 @@ fn crawl_with_a_state_is_changed_through_its_socket_and_resumes_with_its_own_set
     let running = Running::start(durable());
     wait_for_hits(&web, 3);
     let paused = apply(&state, ControlAction::Pause).unwrap();
-    assert!(paused.contains("`crawler resume` continues it without the pause."), "{paused}");
+    assert!(paused.contains("resumed later is not paused."), "{paused}");
     assert_eq!(hits_meanwhile(&web), 0);
     let before = StateReader::open(&state).unwrap().status().unwrap().elapsed;
     thread::sleep(4 * DELAY);
