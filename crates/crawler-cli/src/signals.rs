@@ -2,13 +2,15 @@
 
 use std::cell::Cell;
 use std::convert::Infallible;
-use std::sync::Once;
+use std::io;
+use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
 use crawler::internal::log::COMMAND;
 use crawler::internal::stop::StopHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch as channel;
 
 use crate::format::counted;
 use crate::live::screen;
@@ -48,34 +50,39 @@ pub fn is_stopping(line: &str) -> bool {
     line.ends_with(STOP_NOW) && (line.starts_with("stopping; ") || line.starts_with("finishing "))
 }
 
+/// The name of a signal, and the exit status of a process that it ends.
+type Received = (&'static str, u8);
+
 /// From now on, the second SIGINT or SIGTERM removes the live lines and ends the process, also while its main thread cannot
-/// handle signals: it may wait for a reader of its output, or write the last files.
-pub fn exit_on_the_second() {
-    static STARTED: Once = Once::new();
-    STARTED.call_once(|| {
-        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
-        // Before the thread runs: no signal may be missed.
-        let entered = runtime.enter();
-        let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-        drop(entered);
-        let (Ok(mut interrupt), Ok(mut terminate)) = signals else { return };
-        let wait = move || {
-            runtime.block_on(async {
-                next(&mut interrupt, &mut terminate).await;
-                let (signal, status) = next(&mut interrupt, &mut terminate).await;
-                tracing::info!(target: COMMAND, signal, "signal received");
-                screen::clear_within(CLEAR_TIMEOUT);
-                log::flush();
-                std::process::exit(status.into());
-            });
-        };
-        // Without the thread, signals that follow the first are ignored.
-        drop(thread::Builder::new().name("signals".into()).spawn(wait));
-    });
+/// handle signals: it may wait for a reader of its output, or write the last files. Returns who gets the first one; `None` if
+/// signals cannot be handled.
+pub fn exit_on_the_second() -> Option<channel::Receiver<Option<Received>>> {
+    static FIRST: OnceLock<Option<channel::Sender<Option<Received>>>> = OnceLock::new();
+    FIRST.get_or_init(|| start_thread().ok()).as_ref().map(channel::Sender::subscribe)
 }
 
-/// The name of the next signal, and the exit status of a process that it ends.
-async fn next(interrupt: &mut Signal, terminate: &mut Signal) -> (&'static str, u8) {
+/// Starts the thread that receives the signals.
+fn start_thread() -> io::Result<channel::Sender<Option<Received>>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    // Before the thread runs: no signal may be missed.
+    let entered = runtime.enter();
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    drop(entered);
+    let first = channel::Sender::new(None);
+    let sender = first.clone();
+    let receive = async move {
+        sender.send_replace(Some(next(&mut interrupt, &mut terminate).await));
+        let (signal, status) = next(&mut interrupt, &mut terminate).await;
+        tracing::info!(target: COMMAND, signal, "signal received");
+        screen::clear_within(CLEAR_TIMEOUT);
+        log::flush();
+        std::process::exit(status.into());
+    };
+    thread::Builder::new().name("signals".into()).spawn(move || runtime.block_on(receive))?;
+    Ok(first)
+}
+
+async fn next(interrupt: &mut Signal, terminate: &mut Signal) -> Received {
     tokio::select! {
         _ = interrupt.recv() => ("SIGINT", EXIT_INTERRUPTED),
         _ = terminate.recv() => ("SIGTERM", EXIT_TERMINATED),
@@ -90,11 +97,10 @@ pub async fn watch(
     in_flight: impl Fn() -> u64,
     print: impl Fn(&str),
 ) -> Infallible {
-    exit_on_the_second();
-    if let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    if let Some(mut first) = exit_on_the_second()
+        && first.changed().await.is_ok()
+        && let Some((signal, status)) = *first.borrow()
     {
-        let (signal, status) = next(&mut interrupt, &mut terminate).await;
         tracing::info!(target: COMMAND, signal, "signal received");
         exit_status.set(Some(status));
         print(&stopping(in_flight(), stop.is_stop_requested(), status));

@@ -53,7 +53,7 @@ pub async fn watch<E>(
         false if io::stdout().is_terminal() && screen::is_available() => Form::Live,
         false => Form::Plain,
     };
-    signals::exit_on_the_second();
+    drop(signals::exit_on_the_second());
     let interrupted = async |kind| match signal(kind) {
         Ok(mut signal) => drop(signal.recv().await),
         Err(_) => std::future::pending().await,
