@@ -36,7 +36,7 @@ use self::feed::Feed;
 use self::routes::Site;
 pub use self::source::{ProcessSource, RedisSource, Source, StateSource};
 pub use self::status::robots_name;
-pub use self::view::{Mode, byte_budget, page_budget};
+pub use self::view::Mode;
 use crate::log;
 
 /// How long viewers have to receive the final state of the crawl.

@@ -75,7 +75,9 @@ impl ControlAction {
         match self {
             ControlAction::Resume | ControlAction::Stop | ControlAction::AddSeed(_) => None,
             ControlAction::Pause => Some("A crawl that ends and is resumed later is not paused."),
-            _ => Some("This holds until the crawl ends. A crawl that is resumed later has its options again."),
+            _ => {
+                Some("This holds until the crawl ends. A crawl that is resumed later has its options again.")
+            }
         }
     }
 

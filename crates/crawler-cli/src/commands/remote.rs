@@ -19,7 +19,7 @@ use crate::commands::crawl::{status_of, stop_reason};
 use crate::commands::with_hint;
 use crate::format::{counted, elapsed, number};
 use crate::live::remaining::History;
-use crate::live::status::{LiveStatus, history_of};
+use crate::live::status::LiveStatus;
 use crate::live::warnings;
 use crate::printable::{print_error, print_message, print_stdout, printable};
 use crate::summary::{Counts, page_rank_line};
@@ -219,7 +219,7 @@ impl WatchedCrawl {
             _ => Counts::of_running(snapshot),
         };
         let view = status.view();
-        let history = self.history.get_or_insert_with(|| history_of(&view));
+        let history = self.history.get_or_insert_with(|| History::of(&view));
         let mut live = LiveStatus::new(&view, history);
         let missing = match status.state.phase {
             Phase::Seeding | Phase::Running => missing_processes(&status.members, &self.shared),

@@ -14,7 +14,7 @@ use crate::commands::crawl::status_of;
 use crate::commands::with_hint;
 use crate::live::disk_space::DiskSpace;
 use crate::live::remaining::History;
-use crate::live::status::{LiveStatus, history_of};
+use crate::live::status::LiveStatus;
 use crate::printable::{print_error, print_stdout, printable};
 use crate::summary::{Counts, page_rank_line};
 
@@ -64,7 +64,7 @@ impl WatchedState {
 
     fn describe(&mut self, status: &StateStatus) -> Watched {
         let view = status.view();
-        let history = self.history.get_or_insert_with(|| history_of(&view));
+        let history = self.history.get_or_insert_with(|| History::of(&view));
         let mut live = LiveStatus::new(&view, history);
         let is_over = status.process.is_none();
         if !is_over {

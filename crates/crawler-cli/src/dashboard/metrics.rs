@@ -13,7 +13,8 @@ use crawler::internal::statistics::Statistics;
 
 use self::format::{Family, counter, gauge, histogram, render};
 use super::status::phase_name;
-use super::view::{View, byte_budget, page_budget};
+use super::view::View;
+use crate::live::remaining::Budgets;
 
 /// The phases of a crawl.
 const PHASES: [&str; 4] = ["running", "paused", "stopping", "ended"];
@@ -68,6 +69,7 @@ fn crawl(view: &View) -> Vec<Family> {
     let started =
         view.crawl.statistics.started_at.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
     let is_over = matches!(view.crawl.phase, CrawlPhase::Ended(_));
+    let budgets = Budgets::from(&view.crawl.limits);
     vec![
         gauge("crawler_phase", "1 for the phase of the crawl, 0 for the others.").with_all(
             PHASES
@@ -79,9 +81,9 @@ fn crawl(view: &View) -> Vec<Family> {
         counter("crawler_active_seconds_total", "Active crawl time, with that of earlier processes.")
             .value(view.crawl.elapsed.as_secs_f64()),
         gauge("crawler_limit_pages", "The page budget; absent if unlimited.")
-            .maybe(page_budget(&view.crawl.limits).map(|pages| pages as f64)),
+            .maybe(budgets.pages.map(|pages| pages as f64)),
         gauge("crawler_limit_bytes", "The byte budget; absent if unlimited.")
-            .maybe(byte_budget(&view.crawl.limits).map(|bytes| bytes as f64)),
+            .maybe(budgets.bytes.map(|bytes| bytes as f64)),
         gauge("crawler_limit_seconds", "The time budget; absent if unlimited.")
             .maybe(max_time.map(|time| time.as_secs_f64())),
         gauge("crawler_delay_seconds", "The delay between requests to a host.").value(delay.as_secs_f64()),
@@ -160,8 +162,8 @@ fn queues(snapshot: &Snapshot, statistics: &Statistics) -> Vec<Family> {
             .value(snapshot.active_hosts as f64),
         gauge("crawler_unreachable_hosts", "Hosts that were given up, up to 100.")
             .value(snapshot.unreachable_hosts.len() as f64),
-        gauge("crawler_failing_hosts", "Hosts whose last three requests failed.")
-            .value(statistics.hosts.iter().filter(|(_, host)| host.consecutive_failures >= 3).count() as f64),
+        gauge("crawler_failing_hosts", "Hosts whose last five requests failed.")
+            .value(statistics.hosts.iter().filter(|(_, host)| host.keeps_failing()).count() as f64),
     ]
 }
 

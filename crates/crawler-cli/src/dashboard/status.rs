@@ -12,8 +12,10 @@ use crawler::internal::prioritizer::PriorityQueues;
 use crawler::internal::statistics::{HostStatistics, RobotsState, Sample, Statistics};
 use serde::Serialize;
 
-use super::view::{Rates, View, byte_budget, page_budget, remaining};
+use super::view::{Rates, View};
 use super::warnings;
+use crate::live::remaining::{Budgets, History};
+use crate::live::status::why_waiting;
 use crate::summary::{by_count, group_name};
 
 /// The version of the object. It is raised when a field changes its meaning.
@@ -165,6 +167,8 @@ struct Host<'v> {
     bytes: u64,
     failures: u64,
     consecutive_failures: u32,
+    /// Whether that is so often that it keeps failing.
+    keeps_failing: bool,
     last_failure: Option<&'v str>,
     mean_ms: Option<u64>,
     max_ms: u32,
@@ -211,7 +215,7 @@ impl DashboardStatus<'_> {
             limits: limits(&view.crawl.limits),
             totals: totals(view),
             rates,
-            remaining_seconds: remaining(view, &rates).map(seconds),
+            remaining_seconds: remaining(view).map(seconds),
             outcomes: outcomes(view),
             statuses: statistics
                 .statuses
@@ -257,13 +261,21 @@ pub fn history(statistics: &Statistics) -> Vec<[u64; 6]> {
 }
 
 fn limits(limits: &Limits) -> LimitsJson {
+    let budgets = Budgets::from(limits);
     LimitsJson {
-        max_pages: page_budget(limits),
-        max_bytes: byte_budget(limits),
+        max_pages: budgets.pages,
+        max_bytes: budgets.bytes,
         max_time: limits.max_time.map(seconds),
         max_depth: limits.max_depth,
         delay: seconds(limits.delay),
     }
+}
+
+/// How long the crawl will take, as the display on a terminal estimates it.
+fn remaining(view: &View) -> Option<Duration> {
+    let is_running = view.crawl.phase == CrawlPhase::Running;
+    let history = is_running.then(|| History::of(&view.crawl))?;
+    history.remaining(&Budgets::from(&view.crawl.limits))
 }
 
 fn totals(view: &View) -> Totals {
@@ -398,10 +410,15 @@ fn hosts<'v>(snapshot: &'v Snapshot, statistics: &'v Statistics) -> Vec<Host<'v>
             hosts.push((name, host));
         }
     }
-    hosts.into_iter().map(|(name, statistics)| host(name, statistics, snapshot)).collect()
+    hosts.into_iter().map(|(name, of_host)| host(name, of_host, snapshot, statistics)).collect()
 }
 
-fn host<'v>(name: &'v str, statistics: &'v HostStatistics, snapshot: &Snapshot) -> Host<'v> {
+fn host<'v>(
+    name: &'v str,
+    statistics: &'v HostStatistics,
+    snapshot: &Snapshot,
+    all: &Statistics,
+) -> Host<'v> {
     let waiting = snapshot.waiting_hosts.iter().find(|waiting| waiting.host == name);
     let millis = |millis: u32| f64::from(millis) / 1_000.0;
     Host {
@@ -411,6 +428,7 @@ fn host<'v>(name: &'v str, statistics: &'v HostStatistics, snapshot: &Snapshot) 
         bytes: statistics.bytes,
         failures: statistics.failures,
         consecutive_failures: statistics.consecutive_failures,
+        keeps_failing: statistics.keeps_failing(),
         last_failure: statistics.last_failure.as_deref(),
         mean_ms: statistics.mean_latency_ms(),
         max_ms: statistics.latency_max_ms,
@@ -421,7 +439,7 @@ fn host<'v>(name: &'v str, statistics: &'v HostStatistics, snapshot: &Snapshot) 
         crawl_delay: statistics.crawl_delay_ms.map(millis),
         robots: robots_name(statistics.robots),
         waiting: waiting.map(|waiting| waiting.waiting),
-        why: waiting.map(|waiting| waiting.why.to_string()),
+        why: waiting.map(|waiting| why_waiting(waiting, all)),
         back_off: waiting.and_then(|waiting| match &waiting.why {
             WaitReason::Resting { for_, .. } => Some(seconds(*for_)),
             _ => None,

@@ -11,7 +11,6 @@ use crawler::internal::distributed::remote::RedisHealth;
 use crawler::internal::statistics::Sample;
 
 use crate::summary::Counts;
-use crate::values::{MAX_COUNT, MAX_LARGE_SIZE};
 
 /// The time over which rates are measured: long enough to be steady, short enough to be current.
 const RATE_WINDOW: Duration = Duration::from_secs(10);
@@ -172,34 +171,6 @@ fn stored_progress(view: &View) -> Option<(Duration, Progress)> {
     Some((time_of(sample) + fraction, Progress(counts.map(|count| count as f64))))
 }
 
-/// The page budget, if there is one. The largest number stands for none.
-pub fn page_budget(limits: &Limits) -> Option<u64> {
-    Some(limits.max_pages).filter(|pages| *pages < MAX_COUNT)
-}
-
-/// The byte budget, if there is one.
-pub fn byte_budget(limits: &Limits) -> Option<u64> {
-    Some(limits.max_bytes).filter(|bytes| *bytes < MAX_LARGE_SIZE)
-}
-
-/// How long the crawl will take, if it goes on like this: until its first budget is used up.
-pub fn remaining(view: &View, rates: &Rates) -> Option<Duration> {
-    let CrawlView { limits, elapsed, phase, .. } = &view.crawl;
-    if *phase != CrawlPhase::Running {
-        return None;
-    }
-    let until = |limit: Option<u64>, so_far: u64, rate: f64| {
-        limit.filter(|_| rate > 0.0).map(|limit| limit.saturating_sub(so_far) as f64 / rate)
-    };
-    let budgets = [
-        until(page_budget(limits), view.snapshot().pages, rates.pages),
-        until(byte_budget(limits), view.snapshot().bytes, rates.bytes),
-        limits.max_time.map(|time| time.saturating_sub(*elapsed).as_secs_f64()),
-    ];
-    let seconds = budgets.into_iter().flatten().reduce(f64::min)?;
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use crawler::internal::statistics::Statistics;
@@ -245,18 +216,5 @@ mod tests {
             let pages = RateMeter::default().measure(&view).pages;
             assert!((9.5..=10.5).contains(&pages), "after {seconds} s: {pages}");
         }
-    }
-
-    #[test]
-    fn first_budget_to_be_used_up_decides_how_long_it_takes() {
-        let mut view = view(60, 600);
-        let rates = Rates { pages: 10.0, bytes: 100.0, ..Rates::default() };
-        assert_eq!(remaining(&view, &rates), None, "unlimited");
-        view.crawl.limits.max_pages = 1_600;
-        assert_eq!(remaining(&view, &rates), Some(Duration::from_secs(100)));
-        view.crawl.limits.max_time = Some(Duration::from_secs(90));
-        assert_eq!(remaining(&view, &rates), Some(Duration::from_secs(30)));
-        view.crawl.phase = CrawlPhase::Paused;
-        assert_eq!(remaining(&view, &rates), None);
     }
 }

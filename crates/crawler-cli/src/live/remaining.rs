@@ -3,6 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crawler::internal::crawl_view::{CrawlView, Limits};
+
+use crate::values::{MAX_COUNT, MAX_LARGE_SIZE};
+
 /// The time over which the shown page rate is measured: long enough to be steady, short enough to be current.
 const RATE_WINDOW: f64 = 10.0;
 
@@ -41,11 +45,54 @@ pub struct Budgets {
     pub time: Option<Duration>,
 }
 
+impl From<&Limits> for Budgets {
+    /// The largest numbers that can be given stand for no limit.
+    fn from(limits: &Limits) -> Budgets {
+        Budgets {
+            pages: Some(limits.max_pages).filter(|pages| *pages < MAX_COUNT),
+            bytes: Some(limits.max_bytes).filter(|bytes| *bytes < MAX_LARGE_SIZE),
+            time: limits.max_time,
+        }
+    }
+}
+
+impl Sample {
+    /// The counts of a crawl now. The byte budget counts received or decoded bytes, whichever are more.
+    fn of(view: &CrawlView) -> Sample {
+        let snapshot = &view.snapshot;
+        Sample {
+            at: view.elapsed.as_secs_f64(),
+            pages: snapshot.pages,
+            bytes: snapshot.bytes.max(snapshot.received),
+            pending: snapshot.outstanding(),
+        }
+    }
+}
+
 /// The samples of the last minutes, the oldest first.
 #[derive(Debug, Clone, Default)]
 pub struct History(VecDeque<Sample>);
 
 impl History {
+    /// The history of a crawl that another process runs, or that was not observed until now.
+    pub fn of(view: &CrawlView) -> History {
+        let mut history = History::default();
+        let now = Sample::of(view);
+        // The stored samples have decoded bytes only.
+        let growth = now.bytes as f64 / (view.snapshot.bytes as f64).max(1.0);
+        for old in view.statistics.series.samples() {
+            let (at, bytes) = (f64::from(old.at_seconds), (old.bytes as f64 * growth) as u64);
+            history.add(Sample { at, pages: old.pages, bytes, pending: old.pending });
+        }
+        history.observe(view);
+        history
+    }
+
+    /// Adds the counts of a crawl now.
+    pub fn observe(&mut self, view: &CrawlView) {
+        self.add(Sample::of(view));
+    }
+
     /// Adds the newest sample, and forgets those that are too old.
     pub fn add(&mut self, sample: Sample) {
         // A crawl that was restarted has less time than before.

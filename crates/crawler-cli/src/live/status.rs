@@ -9,10 +9,9 @@ use crawler::internal::fetch::robots::waits::RobotsWaits;
 use crawler::internal::statistics::{HostStatistics, LatestUrl, Statistics};
 
 use super::layout::Piece;
-use super::remaining::{Budgets, History, Sample};
+use super::remaining::{Budgets, History};
 use crate::format::{bytes, clock, counted, elapsed, limit, number, rate, remaining, share_of_bytes};
 use crate::summary::Counts;
-use crate::values::{MAX_COUNT, MAX_LARGE_SIZE};
 
 /// At most this many hosts that wait, and URLs that were fetched, are kept for a display.
 const MAX_SHOWN: usize = 10;
@@ -65,8 +64,8 @@ impl LiveStatus {
     /// What a view of a crawl says. The history gets its counts.
     pub fn new(view: &CrawlView, history: &mut History) -> LiveStatus {
         let CrawlView { snapshot, statistics, elapsed, limits, phase } = view;
-        history.add(sample(snapshot, *elapsed));
-        let budgets = budgets(limits);
+        history.observe(view);
+        let budgets = Budgets::from(limits);
         let is_running = *phase == CrawlPhase::Running;
         LiveStatus {
             counts: Counts::of_running(snapshot),
@@ -153,30 +152,6 @@ impl LiveStatus {
     }
 }
 
-/// The history of a crawl that another process runs.
-pub fn history_of(view: &CrawlView) -> History {
-    let mut history = History::default();
-    for old in view.statistics.series.samples() {
-        let at = f64::from(old.at_seconds);
-        history.add(Sample { at, pages: old.pages, bytes: old.bytes, pending: old.pending });
-    }
-    history
-}
-
-fn sample(snapshot: &Snapshot, elapsed: Duration) -> Sample {
-    let bytes = snapshot.bytes.max(snapshot.received);
-    Sample { at: elapsed.as_secs_f64(), pages: snapshot.pages, bytes, pending: snapshot.outstanding() }
-}
-
-/// The limits that are not unlimited.
-fn budgets(limits: &Limits) -> Budgets {
-    Budgets {
-        pages: Some(limits.max_pages).filter(|pages| *pages < MAX_COUNT),
-        bytes: Some(limits.max_bytes).filter(|bytes| *bytes < MAX_LARGE_SIZE),
-        time: limits.max_time,
-    }
-}
-
 /// The hosts that wait, those first that wait for another reason than the delay of the crawl.
 fn waiting_hosts(snapshot: &Snapshot, statistics: &Statistics, limits: &Limits) -> Vec<Waiting> {
     let mut hosts: Vec<&WaitingHost> = snapshot.waiting_hosts.iter().collect();
@@ -189,9 +164,15 @@ fn waiting_hosts(snapshot: &Snapshot, statistics: &Statistics, limits: &Limits) 
 }
 
 fn waiting(waiting: &WaitingHost, statistics: &Statistics) -> Waiting {
+    let why = why_waiting(waiting, statistics);
+    Waiting { host: waiting.host.clone(), urls: waiting.waiting, why }
+}
+
+/// Why the URLs of a host wait.
+pub fn why_waiting(waiting: &WaitingHost, statistics: &Statistics) -> String {
     let host = statistics.hosts.get(&waiting.host);
     let latency = mean_latency(host);
-    let why = match &waiting.why {
+    match &waiting.why {
         WaitReason::Delay(delay) if is_slow(latency, *delay) => slow(latency),
         WaitReason::Delay(delay) => format!("delay {}{}", limit(*delay), delay_cause(*delay, host)),
         WaitReason::Resting { for_, cause } => {
@@ -206,8 +187,7 @@ fn waiting(waiting: &WaitingHost, statistics: &Statistics) -> Waiting {
         WaitReason::RobotsTxt(cause) => robots_cause(cause),
         WaitReason::Paused => "paused".into(),
         WaitReason::Busy => "the workers are busy".into(),
-    };
-    Waiting { host: waiting.host.clone(), urls: waiting.waiting, why }
+    }
 }
 
 /// The mean time of a host's responses.

@@ -8,11 +8,9 @@ use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
 use crawler::internal::statistics::Statistics;
 
+use super::remaining::Budgets;
 use crate::format::{bytes, clock, counted, elapsed, limit, number};
 use crate::summary::page_rank_line;
-
-/// A host keeps failing if so many of its requests failed in a row.
-const MIN_FAILURES: u32 = 5;
 
 /// A host that was not requested for so long is not said to be failing.
 const FAILURE_AGE: Duration = Duration::from_secs(600);
@@ -27,7 +25,7 @@ const NEARLY_FULL: f64 = 0.9;
 pub fn of(view: &CrawlView) -> Vec<String> {
     let CrawlView { snapshot, statistics, elapsed, limits, phase } = view;
     if let CrawlPhase::Ended(_) = phase {
-        return Vec::new();
+        return Vec::from_iter(given_up(&snapshot.unreachable_hosts));
     }
     let mut warnings = Vec::from_iter(network_down(snapshot));
     warnings.extend(failing_hosts(statistics, snapshot));
@@ -59,7 +57,7 @@ pub fn of_redis(redis: &RedisHealth) -> Vec<String> {
 
 fn network_down(snapshot: &Snapshot) -> Option<String> {
     let time = elapsed(Duration::from_secs(snapshot.network_down?));
-    Some(format!("the network is down for {time}; no URL fails while requests wait"))
+    Some(format!("the network has been down for {time}; no URL fails meanwhile"))
 }
 
 /// The host with the most failures in a row.
@@ -69,7 +67,7 @@ fn failing_hosts(statistics: &Statistics, snapshot: &Snapshot) -> Option<String>
         at.and_then(|at| now.duration_since(at).ok()).is_none_or(|age| age < FAILURE_AGE)
     };
     let failing = statistics.hosts.iter().filter(|(host, statistics)| {
-        statistics.consecutive_failures >= MIN_FAILURES
+        statistics.keeps_failing()
             && is_recent(statistics.last_request_at)
             && !snapshot.unreachable_hosts.contains_key(*host)
     });
@@ -97,21 +95,21 @@ fn and_others(hosts: usize) -> String {
 /// The budgets that are nearly spent.
 fn nearly_spent(snapshot: &Snapshot, limits: &Limits, elapsed: Duration) -> Vec<String> {
     let is_near = |used: f64, budget: f64| used >= NEARLY_SPENT * budget && budget > 0.0;
+    let budgets = Budgets::from(limits);
     let mut warnings = Vec::new();
-    if is_near(snapshot.pages as f64, limits.max_pages as f64) {
-        let pages = number(limits.max_pages);
-        warnings
-            .push(format!("the crawl ends soon: {} of {pages} pages (--max-pages)", number(snapshot.pages)));
+    if let Some(budget) = budgets.pages
+        && is_near(snapshot.pages as f64, budget as f64)
+    {
+        let pages = number(snapshot.pages);
+        warnings.push(format!("the crawl ends soon: {pages} of {} pages (--max-pages)", number(budget)));
     }
     let used = snapshot.bytes.max(snapshot.received);
-    if is_near(used as f64, limits.max_bytes as f64) {
-        warnings.push(format!(
-            "the crawl ends soon: {} of {} (--max-bytes)",
-            bytes(used),
-            bytes(limits.max_bytes)
-        ));
+    if let Some(budget) = budgets.bytes
+        && is_near(used as f64, budget as f64)
+    {
+        warnings.push(format!("the crawl ends soon: {} of {} (--max-bytes)", bytes(used), bytes(budget)));
     }
-    if let Some(time) = limits.max_time
+    if let Some(time) = budgets.time
         && is_near(elapsed.as_secs_f64(), time.as_secs_f64())
     {
         warnings.push(format!("the crawl ends soon: {} of {} (--max-time)", clock(elapsed), limit(time)));

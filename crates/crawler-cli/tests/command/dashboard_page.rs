@@ -196,7 +196,7 @@ fn hostile_status() -> Value {
         .iter()
         .map(|text| {
             json!({"host": text, "requests": most, "failures": most, "robots": text, "why": text, "waiting": most,
-                "last_failure": text, "consecutive_failures": 3, "back_off": 1e300})
+                "last_failure": text, "consecutive_failures": 5, "keeps_failing": true, "back_off": 1e300})
         })
         .collect();
     let latest: Vec<_> = texts

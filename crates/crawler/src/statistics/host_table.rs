@@ -18,6 +18,9 @@ pub const MAX_HOST_BYTES: usize = 253 + 6;
 /// The longest text of a failure, in bytes.
 pub const MAX_FAILURE_BYTES: usize = 200;
 
+/// A host of which this many requests failed in a row keeps failing.
+const KEEPS_FAILING: u32 = 5;
+
 /// What is known of a host's robots.txt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RobotsState {
@@ -69,6 +72,11 @@ pub struct HostStatistics {
 }
 
 impl HostStatistics {
+    /// Whether so many of the last requests failed that the host is said to keep failing.
+    pub fn keeps_failing(&self) -> bool {
+        self.consecutive_failures >= KEEPS_FAILING
+    }
+
     /// The mean time from a request to the end of its response, in milliseconds.
     pub fn mean_latency_ms(&self) -> Option<u64> {
         self.latency_total_ms.checked_div(self.requests)

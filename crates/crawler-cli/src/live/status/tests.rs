@@ -6,6 +6,7 @@ use super::*;
 use crate::live::layout::{joined, width};
 use crate::live::screen::{Size, Style};
 use crate::live::warnings;
+use crate::values::{MAX_COUNT, MAX_LARGE_SIZE};
 
 /// A crawl of some hosts in its middle.
 fn view() -> CrawlView {

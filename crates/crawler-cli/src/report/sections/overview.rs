@@ -7,8 +7,8 @@ use crawler::internal::crawl_view::CrawlPhase;
 use crawler::internal::modules::timestamp::rfc3339;
 
 use super::percent;
-use crate::dashboard::{byte_budget, page_budget};
 use crate::format::{counted, elapsed, limit, number, rate, share_of_bytes};
+use crate::live::remaining::Budgets;
 use crate::report::content::ReportContent;
 use crate::report::document::{Bar, Block, Cell, Chart, Figure, Numbers, Section, Share, Tone};
 use crate::summary::{Counts, group_name};
@@ -158,11 +158,11 @@ pub fn budgets(content: &ReportContent) -> Option<Section<'static>> {
         let tone = if part >= 1.0 { Tone::Warn } else { Tone::Plain };
         bars.push(Bar { label: label.into(), value: part, text, tone, mark: Some(1.0) });
     };
-    if let Some(pages) = page_budget(limits) {
+    if let Some(pages) = Budgets::from(limits).pages {
         let text = format!("{} of {}", number(counts.pages), number(pages));
         bar("Pages", counts.pages as f64, pages as f64, text);
     }
-    if let Some(budget) = byte_budget(limits) {
+    if let Some(budget) = Budgets::from(limits).bytes {
         let used = counts.budgeted_bytes();
         bar("Data", used as f64, budget as f64, share_of_bytes(used, budget));
     }
@@ -177,8 +177,8 @@ pub fn budgets(content: &ReportContent) -> Option<Section<'static>> {
     }
     let mut section = Section::new("budgets", "Budgets");
     let unlimited: Vec<&str> = [
-        ("pages", page_budget(limits).is_none()),
-        ("data", byte_budget(limits).is_none()),
+        ("pages", Budgets::from(limits).pages.is_none()),
+        ("data", Budgets::from(limits).bytes.is_none()),
         ("time", limits.max_time.is_none()),
         ("depth", limits.max_depth.is_none()),
     ]

@@ -73,14 +73,11 @@ const compareHosts = (one, other) => {
   return (descending ? -order : order) || plain(one.host).localeCompare(plain(other.host));
 };
 
-// A host that failed so often in a row keeps failing.
-const KEEPS_FAILING = 3;
-
-const isFailing = (host) => Number.isFinite(host.back_off) || host.consecutive_failures >= KEEPS_FAILING;
+const isFailing = (host) => Number.isFinite(host.back_off) || host.keeps_failing === true;
 
 // Why its URLs wait, and what failed last if it keeps failing.
 const stateOf = (host) => {
-  const failure = host.consecutive_failures >= KEEPS_FAILING && host.last_failure ? `last failure: ${plain(host.last_failure)}` : "";
+  const failure = host.keeps_failing === true && host.last_failure ? `last failure: ${plain(host.last_failure)}` : "";
   return [plain(host.why), failure].filter(Boolean).join(" · ");
 };
 

@@ -4,27 +4,20 @@
 const NO_LIMIT = 2 ** 53;
 const limited = (limit) => Number.isFinite(limit) && limit > 0 && limit < NO_LIMIT;
 
-// An estimate of more than ten years helps nobody.
+// An estimate of more than ten years says nothing.
 const FAR = 3e8;
-
-// What a total grows by per second, in the last minute of samples.
-const recentRate = (column) => {
-  const last = samples[samples.length - 1];
-  const first = samples.find((sample) => last[0] - sample[0] <= 60);
-  return last && first && last[0] > first[0] ? (last[column] - first[column]) / (last[0] - first[0]) : 0;
-};
 
 const showBudgets = (status) => {
   const totals = status.totals || {};
   const limits = status.limits || {};
   const used = Math.max(finite(totals.bytes), finite(totals.received));
   const rows = [
-    { name: "Pages", used: finite(totals.pages), limit: limits.max_pages, format: short, rate: recentRate(1) },
-    { name: "Data", used, limit: limits.max_bytes, format: bytes, rate: recentRate(3) },
-    { name: "Time", used: finite(status.elapsed), limit: limits.max_time, format: duration, rate: 1 },
+    { name: "Pages", used: finite(totals.pages), limit: limits.max_pages, format: short },
+    { name: "Data", used, limit: limits.max_bytes, format: bytes },
+    { name: "Time", used: finite(status.elapsed), limit: limits.max_time, format: duration },
   ];
   const runs = status.phase === "running";
-  each(byId("budget-rows"), rows, (row) => row.name, makeBudget, (child, row) => showBudget(child, row, runs));
+  each(byId("budget-rows"), rows, (row) => row.name, makeBudget, showBudget);
   const left = status.remaining_seconds;
   say(byId("left"), runs && Number.isFinite(left) && left < FAR ? `About ${about(left)} left at this speed.` : runs ? "" : phaseSentence(status));
   pairs(byId("settings"), [
@@ -45,7 +38,7 @@ const makeBudget = (row) => {
   return element("div", "budget", element("p", "", element("strong", "", row.name), element("span")), bar, element("p", "aside"));
 };
 
-const showBudget = (child, row, runs) => {
+const showBudget = (child, row) => {
   const [line, bar, note] = child.children;
   const hasLimit = limited(row.limit);
   const share = hasLimit ? Math.min(100, (100 * row.used) / row.limit) : 0;
@@ -54,10 +47,8 @@ const showBudget = (child, row, runs) => {
   bar.firstChild.style.width = `${share}%`;
   bar.setAttribute("aria-valuenow", String(Math.floor(share)));
   bar.setAttribute("aria-valuetext", line.lastChild.textContent);
-  bar.classList.toggle("warn", share >= 90);
-  const seconds = (row.limit - row.used) / row.rate;
-  const left = runs && share < 100 && row.rate > 0 && seconds < FAR ? ` · ${about(seconds)} left` : "";
-  say(note, hasLimit ? `${percent(row.used, row.limit)} used${left}` : "no limit");
+  bar.classList.toggle("warn", share >= 95);
+  say(note, hasLimit ? `${percent(row.used, row.limit)} used` : "no limit");
 };
 
 // Colours of the groups. Others are grey.
