@@ -111,7 +111,7 @@ mod tests {
             ),
             (r#"{"action":"block-pattern","value":"a*"}"#, "it matches every URL"),
             (r#"{"action":"block-host","value":"*"}"#, "it is not a host name or address; give one like"),
-            (r#"{"action":"set-delay","value":"1000h"}"#, "is longer than"),
+            (r#"{"action":"set-delay","value":"1000h"}"#, "at most 24h"),
             (r#"{"action":"set-delay","value":-1}"#, "cannot set-delay: the value"),
             (r#"{"action":"set-max-pages","value":0}"#, "cannot"),
             (r#"{"action":"add-seed","value":"ftp://a.test/"}"#, "the seed"),

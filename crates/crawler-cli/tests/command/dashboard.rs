@@ -411,9 +411,9 @@ fn values_that_cannot_be_used_are_refused_with_the_reason() {
         ("block-pattern", ".*", "matches every URL"),
         ("block-pattern", "(a{1000}){1000}", "too large"),
         ("set-delay", "-1s", "negative"),
-        ("set-delay", "99999h", "longer than"),
+        ("set-delay", "99999h", "at most 24h"),
         ("set-max-pages", "0", "0"),
-        ("set-max-time", "99999999h", "longer than"),
+        ("set-max-time", "99999999h", "at most 8760h"),
         ("add-seed", "ftp://a.test/", "http"),
         ("add-seed", "http://me:secret@a.test/", "password"),
     ] {
