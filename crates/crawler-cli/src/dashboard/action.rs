@@ -57,12 +57,8 @@ pub fn parse(body: &[u8]) -> Result<ControlAction, String> {
         "block-host" => ControlAction::BlockHost(needed("a host name")?.to_owned()),
         "block-pattern" => ControlAction::BlockPattern(needed("a regular expression")?.to_owned()),
         "add-seed" => {
-            let mut seed = needed("a URL")?.to_owned();
-            if let Some(url) = values::completed_seed(&seed) {
-                seed = url.into();
-            }
-            let seed = values::seed(&seed).map_err(|error| error.of("the seed"))?;
-            ControlAction::AddSeed(seed.into())
+            let seed = needed("a URL")?;
+            ControlAction::AddSeed(values::completed_seed(seed).map_or_else(|| seed.to_owned(), Into::into))
         }
         _ => return Err("cannot read the action: it is not known to this version of the crawler".into()),
     };
