@@ -97,6 +97,8 @@ pub struct Bar {
     pub tone: Tone,
     /// A value to compare with, which is drawn as a mark.
     pub mark: Option<f64>,
+    /// The value of a full bar, if that is not the largest value.
+    pub full: Option<f64>,
 }
 
 /// A histogram, or counts by a number.

@@ -48,6 +48,7 @@ fn bars<L: Into<String>>(counts: impl Iterator<Item = (L, u64, Tone)>, most: usi
         text: number(count),
         tone,
         mark: None,
+        full: None,
     };
     let mut counts: Vec<(L, u64, Tone)> = counts.filter(|(_, count, _)| *count > 0).collect();
     let others = counts.split_off(counts.len().min(most));

@@ -56,7 +56,7 @@ fn sections_have_the_numbers_of_the_summary() {
         assert!(html.contains(text), "{text}");
     }
     let markdown = markdown::render(&content);
-    for text in ["\n## Summary\n", "| Pages | 2,000 | `61.4 MB` |", "\n## Failed URLs\n", "### Depth"] {
+    for text in ["\n## Summary\n", "| Pages | 2,000 | 61.4 MB |", "\n## Failed URLs\n", "### Depth"] {
         assert!(markdown.contains(text), "{text}: {markdown}");
     }
 }

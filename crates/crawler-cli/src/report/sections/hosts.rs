@@ -66,6 +66,7 @@ fn charts(content: &ReportContent) -> Vec<Chart> {
         text: number(host.pages),
         tone: Tone::Good,
         mark: None,
+        full: None,
     };
     let largest = hosts.top(MAX_BARS, |host| host.pages).into_iter().filter(|(_, host)| host.pages > 0);
     let largest: Vec<Bar> = largest.map(pages).collect();
@@ -76,6 +77,7 @@ fn charts(content: &ReportContent) -> Vec<Chart> {
         text: milliseconds(mean(host) as f64),
         tone: Tone::Warn,
         mark: None,
+        full: None,
     };
     let slowest = hosts.top(MAX_BARS, mean).into_iter().filter(|(_, host)| mean(host) > 0);
     let slowest: Vec<Bar> = slowest.map(slow).collect();
@@ -148,6 +150,7 @@ pub fn politeness(content: &ReportContent) -> Option<Section<'static>> {
         text: milliseconds(f64::from(*gap)),
         tone: if is_early(content, host, *gap) { Tone::Bad } else { Tone::Good },
         mark: is_delayed.then_some(content.view.limits.delay.as_secs_f64() * 1_000.0),
+        full: None,
     };
     let bars: Vec<Bar> = gaps.iter().take(MAX_BARS).map(bar).collect();
     if !bars.is_empty() {

@@ -50,14 +50,15 @@ pub fn facts(content: &ReportContent) -> Vec<(&'static str, String)> {
 
 fn state(content: &ReportContent) -> String {
     match (&content.view.phase, &content.end) {
-        (_, Some(end)) => end.clone(),
+        (_, Some(end)) => capitalized(end),
         (CrawlPhase::Ended(end), None) => format!("Ended: {end}"),
-        (phase, None) => {
-            let phase = phase.to_string();
-            let (first, rest) = phase.split_at(1);
-            format!("{}{rest}: the numbers are those of now", first.to_uppercase())
-        }
+        (phase, None) => capitalized(&format!("{phase}: the numbers are those of now")),
     }
+}
+
+fn capitalized(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }
 
 pub fn footer(content: &ReportContent) -> String {
@@ -86,7 +87,7 @@ pub fn summary(content: &ReportContent) -> Section<'static> {
     let pairs = rows.into_iter().map(|row| {
         let mut cells = vec![Cell::Number(row.count as f64, number(row.count))];
         if !row.detail.is_empty() {
-            cells.push(Cell::Foreign(row.detail));
+            cells.push(Cell::Text(row.detail));
         }
         (row.name.to_owned(), cells)
     });
@@ -156,7 +157,7 @@ pub fn budgets(content: &ReportContent) -> Option<Section<'static>> {
     let mut bar = |label: &str, used: f64, budget: f64, text: String| {
         let part = if budget > 0.0 { (used / budget).min(1.0) } else { 1.0 };
         let tone = if part >= 1.0 { Tone::Warn } else { Tone::Plain };
-        bars.push(Bar { label: label.into(), value: part, text, tone, mark: Some(1.0) });
+        bars.push(Bar { label: label.into(), value: part, text, tone, mark: None, full: Some(1.0) });
     };
     if let Some(pages) = Budgets::from(limits).pages {
         let text = format!("{} of {}", number(counts.pages), number(pages));

@@ -14,13 +14,16 @@ const ROW: usize = 34;
 const NARROW: f64 = 290.0;
 const CHARACTER: f64 = 8.0;
 
+/// Where a mark at the end of a bar is, so that it is not cut off.
+const MAX_MARK: f64 = 99.7;
+
 /// The longest name, in characters. The middle of longer ones is left out.
 const MAX_NAME: usize = 48;
 
 pub fn write(html: &mut String, title: &str, bars: &[Bar]) {
     let values: Vec<String> = bars.iter().map(|bar| format!("{} {}", bar.label, bar.text)).collect();
     open(html, bars.len() * ROW, title, &values.join(", "));
-    let values = bars.iter().flat_map(|bar| [Some(bar.value), bar.mark]).flatten();
+    let values = bars.iter().flat_map(|bar| [Some(bar.value), bar.mark, bar.full]).flatten();
     let highest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
     let part = |value: f64| {
         let part = if highest > 0.0 { 100.0 * value / highest } else { 0.0 };
@@ -49,7 +52,7 @@ pub fn write(html: &mut String, title: &str, bars: &[Bar]) {
                 y + 19
             );
         }
-        if let Some(mark) = bar.mark.map(part).filter(|mark| *mark < 100.0) {
+        if let Some(mark) = bar.mark.map(|mark| part(mark).min(MAX_MARK)) {
             let _ = write!(
                 html,
                 r#"<line class="mark" x1="{mark:.2}%" x2="{mark:.2}%" y1="{}" y2="{}"/>"#,
