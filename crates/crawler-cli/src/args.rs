@@ -101,9 +101,6 @@ enum CliCommand {
     /// Show a crawl with --state or --redis on a web page
     #[command(after_help = help::AFTER_DASHBOARD_HELP, override_usage = help::DASHBOARD_USAGE)]
     Dashboard(DashboardCommandArgs),
-    /// Write a report on a crawl with --state or --redis, as HTML or Markdown
-    #[command(after_help = help::AFTER_REPORT_HELP, override_usage = help::REPORT_USAGE)]
-    Report(ReportArgs),
     /// Merge the workers' part files into one output
     #[command(after_help = help::AFTER_COLLECT_HELP, override_usage = help::COLLECT_USAGE)]
     Collect(CollectArgs),
@@ -119,6 +116,9 @@ enum CliCommand {
     /// Show the status of a crawl with --state or --redis
     #[command(after_help = help::AFTER_STATUS_HELP, override_usage = help::STATUS_USAGE)]
     Status(StatusOptions),
+    /// Write a report on a crawl with --state or --redis, as HTML or Markdown
+    #[command(after_help = help::AFTER_REPORT_HELP, override_usage = help::REPORT_USAGE)]
+    Report(ReportArgs),
     /// Ask a process with --metrics whether it is healthy
     #[command(after_help = help::AFTER_HEALTH_HELP)]
     Health(HealthArgs),

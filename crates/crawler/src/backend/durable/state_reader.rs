@@ -37,12 +37,16 @@ const ATTEMPTS: u32 = 20;
 /// How long a reader that searches pages leaves the state to others, again and again. They try to lock it more often.
 const SEARCH_PAUSE: Duration = Duration::from_millis(20);
 
+/// It uses the state for so many times the time that opening takes, which is long for a large state, but not longer than this.
+const USE_PER_OPENING: u32 = 4;
+const MAX_USE: Duration = Duration::from_secs(5);
+
 /// A state, opened for reading. If a process runs the crawl, that process answers from its last commit.
 pub struct StateReader(Source);
 
 enum Source {
-    /// No process uses the state in this directory.
-    File(Box<FileReader>, PathBuf),
+    /// No process uses the state in this directory. Others may use it at this time again.
+    File(Box<FileReader>, PathBuf, Instant),
     /// A process runs the crawl in this directory.
     Process(PathBuf),
 }
@@ -132,10 +136,12 @@ impl StateReader {
             if let Ok(Answer::Status(_)) = socket::ask(directory, &Inquiry::Status) {
                 return Ok(StateReader(Source::Process(directory.to_owned())));
             }
+            let started = Instant::now();
             match open(directory) {
                 Ok(tables) => {
-                    let reader = FileReader::new(Arc::new(tables), directory)?;
-                    return Ok(StateReader(Source::File(Box::new(reader), directory.to_owned())));
+                    let reader = Box::new(FileReader::new(Arc::new(tables), directory)?);
+                    let until = Instant::now() + (USE_PER_OPENING * started.elapsed()).min(MAX_USE);
+                    return Ok(StateReader(Source::File(reader, directory.to_owned(), until)));
                 }
                 Err(Error::State(error))
                     if error.kind() == StorageErrorKind::InUse && attempts < ATTEMPTS => {}
@@ -290,9 +296,11 @@ impl StateReader {
         }
     }
 
-    /// Lets others use the state for a moment.
+    /// Lets others use the state for a moment, if it was used long enough.
     fn pause(&mut self) {
-        if let Source::File(_, directory) = &mut self.0 {
+        if let Source::File(_, directory, until) = &mut self.0
+            && Instant::now() >= *until
+        {
             self.0 = Source::Process(std::mem::take(directory));
             thread::sleep(SEARCH_PAUSE);
         }
@@ -318,7 +326,7 @@ impl StateReader {
     fn answer(&mut self, inquiry: Inquiry) -> Result<Answer, Error> {
         loop {
             let directory = match &mut self.0 {
-                Source::File(reader, _) => return Ok(inquiry.answer(reader)?),
+                Source::File(reader, ..) => return Ok(inquiry.answer(reader)?),
                 Source::Process(directory) => directory.clone(),
             };
             match socket::ask(&directory, &inquiry) {
