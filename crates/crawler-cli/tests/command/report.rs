@@ -203,7 +203,7 @@ fn stopped_crawls_write_their_reports() {
     files(Pipeline::of(web.url("/"))).with("--max-pages 1").run().expect(0);
     let report = read(&file);
     report.check_counts(&summary(&sums));
-    assert!(report.0.contains("the limit of pages is reached"), "{}", report.0);
+    assert!(report.0.contains("limit of pages is reached"), "{}", report.0);
 }
 
 #[test]
