@@ -164,6 +164,11 @@ impl<Q: Default> WaitingUrls<Q> {
         self.timers.peek().map(|Reverse((at, _))| *at)
     }
 
+    #[cfg(test)]
+    pub(super) fn timers(&self) -> usize {
+        self.timers.len()
+    }
+
     /// When the [timers](WaitingUrls::run_timers) are to be run.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         self.first_timer().into_iter().chain(self.rebalance_at()).min()
@@ -354,14 +359,18 @@ impl<Q: Default> WaitingUrls<Q> {
         }
     }
 
-    /// Changes the delays of hosts and sites, and offers those again that wait for a longer one.
+    /// Changes the delays of hosts and sites, and offers all that waited for the delays before: also the domains with too many
+    /// leases, which have no timer.
     pub(super) fn set_delays(&mut self, delay: Duration, site_delay: Duration, cooldowns: &HostCooldowns) {
         let now = Instant::now();
         (self.limits.delay, self.limits.site_delay) = (delay, site_delay);
+        // The others are set again.
+        self.timers.retain(|Reverse((_, timer))| matches!(timer, Timer::Move(_)));
         let mut waiting = Vec::new();
         for (domain, entry) in &mut self.domains {
             entry.next = entry.next.min(now + site_delay);
-            if std::mem::take(&mut entry.has_timer) {
+            entry.has_timer = false;
+            if entry.ready.iter().any(|(_, hosts)| !hosts.is_empty()) {
                 waiting.push(domain.clone());
             }
         }
