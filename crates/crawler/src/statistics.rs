@@ -1,9 +1,11 @@
 //! What the requests and the completed URLs of a crawl were like: counts, histograms, hosts and a time series, all bounded.
 //!
 //! [`Snapshot`](crate::Snapshot) has the exact counts. Statistics are recorded by the workers ([`recorder`]), merged by the process
-//! that supervises them, and stored every few seconds: a process that is killed loses the last seconds of them.
+//! that supervises them, and stored every few seconds: a process that is killed loses the last seconds of them, up to half a minute
+//! in a distributed crawl.
 
 pub mod counts;
+pub(crate) mod encoding;
 pub mod histogram;
 pub mod host_table;
 pub mod recorder;
@@ -58,11 +60,11 @@ pub struct Statistics {
     pub stages: Stages,
     /// Requests that failed, by the kind of the failure.
     pub failures: FailureCounts,
-    /// Requests that were sent again after a failure that may pass.
+    /// Requests that failed and are to be sent again, because the failure may pass.
     pub retries: u64,
     /// Pages of which only the start was read, because they were too large.
     pub truncated: u64,
-    /// Pages that a module or an output could not process.
+    /// Failures of modules and outputs: of pages, and at the end of the crawl.
     pub module_failures: u64,
     /// Commits of the state.
     pub commits: u64,

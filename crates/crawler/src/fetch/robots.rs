@@ -188,6 +188,7 @@ impl Robots {
                 return Ok(Err(self.give_up(origin, entry, outcome, client)));
             }
             log::robots_failed(origin, &outcome, tries);
+            client.recorder().record_robots_wait(&origin.throttle_key());
             drop(waiting.take());
             waiting = Some(self.waits.add(origin, &outcome));
             // The server has not failed if another process has to continue.

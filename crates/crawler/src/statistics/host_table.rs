@@ -69,6 +69,10 @@ pub struct HostStatistics {
     pub crawl_delay_ms: Option<u32>,
     /// When the last request ended.
     pub last_request_at: Option<SystemTime>,
+    /// Whether a request did not fail: an earlier row of failures ended with it.
+    pub(super) has_succeeded: bool,
+    /// Since when its robots.txt is known as it is.
+    pub(super) robots_at: Option<SystemTime>,
 }
 
 impl HostStatistics {
@@ -83,29 +87,37 @@ impl HostStatistics {
     }
 
     fn merge(&mut self, other: &HostStatistics) {
-        let is_later = self.order() < other.order();
-        self.requests += other.requests;
-        self.pages += other.pages;
-        self.bytes += other.bytes;
-        self.failures += other.failures;
-        self.latency_total_ms += other.latency_total_ms;
-        self.latency_max_ms = self.latency_max_ms.max(other.latency_max_ms);
-        self.smallest_gap_ms = smaller(self.smallest_gap_ms, other.smallest_gap_ms);
-        self.smallest_start_gap_ms = smaller(self.smallest_start_gap_ms, other.smallest_start_gap_ms);
-        if is_later {
-            self.consecutive_failures = other.consecutive_failures;
-            self.last_failure.clone_from(&other.last_failure);
-            self.delay_ms = other.delay_ms;
-            self.robots = other.robots;
-            self.crawl_delay_ms = other.crawl_delay_ms;
-            self.last_request_at = other.last_request_at;
-        }
+        let (earlier, later) = if self.order() < other.order() { (&*self, other) } else { (other, &*self) };
+        // A part that did not request robots.txt knows nothing of it, also if it is the later one.
+        let robots_part = if self.robots_order() < other.robots_order() { other } else { &*self };
+        let row_before = if later.has_succeeded { 0 } else { earlier.consecutive_failures };
+        *self = HostStatistics {
+            requests: self.requests + other.requests,
+            pages: self.pages + other.pages,
+            bytes: self.bytes + other.bytes,
+            failures: self.failures + other.failures,
+            consecutive_failures: row_before.saturating_add(later.consecutive_failures),
+            last_failure: later.last_failure.as_ref().or(earlier.last_failure.as_ref()).cloned(),
+            latency_total_ms: self.latency_total_ms + other.latency_total_ms,
+            latency_max_ms: self.latency_max_ms.max(other.latency_max_ms),
+            smallest_gap_ms: smaller(self.smallest_gap_ms, other.smallest_gap_ms),
+            smallest_start_gap_ms: smaller(self.smallest_start_gap_ms, other.smallest_start_gap_ms),
+            delay_ms: later.delay_ms,
+            robots: robots_part.robots,
+            crawl_delay_ms: robots_part.crawl_delay_ms,
+            last_request_at: later.last_request_at,
+            has_succeeded: self.has_succeeded || other.has_succeeded,
+            robots_at: robots_part.robots_at,
+        };
     }
 
     /// What is known of the present is taken from the part that is greater in this order: the later one.
     fn order(&self) -> impl Ord + '_ {
-        let HostStatistics { last_request_at, robots, crawl_delay_ms, delay_ms, .. } = self;
-        (last_request_at, robots, crawl_delay_ms, delay_ms, self.consecutive_failures, &self.last_failure)
+        (self.last_request_at, self.delay_ms, self.consecutive_failures, &self.last_failure)
+    }
+
+    fn robots_order(&self) -> impl Ord {
+        (self.robots_at, self.robots, self.crawl_delay_ms)
     }
 }
 
@@ -117,8 +129,6 @@ fn smaller(own: Option<u32>, other: Option<u32>) -> Option<u32> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostTable {
     hosts: HashMap<Arc<str>, HostStatistics>,
-    /// How often a host gave way to another one.
-    removed: u64,
 }
 
 impl HostTable {
@@ -135,16 +145,6 @@ impl HostTable {
     /// The number of hosts that are kept.
     pub fn len(&self) -> usize {
         self.hosts.len()
-    }
-
-    /// Whether there is no host.
-    pub fn is_empty(&self) -> bool {
-        self.hosts.is_empty()
-    }
-
-    /// How often a host gave way to another one: about how many hosts are not kept.
-    pub fn removed(&self) -> u64 {
-        self.removed
     }
 
     /// The hosts with the largest values of a measure, the largest first.
@@ -177,7 +177,6 @@ impl HostTable {
     }
 
     pub(super) fn merge(&mut self, other: &HostTable) {
-        self.removed += other.removed;
         for (host, statistics) in &other.hosts {
             match self.hosts.get_mut(host) {
                 Some(known) => known.merge(statistics),
@@ -202,6 +201,5 @@ impl HostTable {
         for (_, _, host) in &order[..surplus] {
             self.hosts.remove(host);
         }
-        self.removed += surplus as u64;
     }
 }

@@ -200,10 +200,21 @@ impl Recorder {
             RobotsState::Unavailable => statistics.robots_txt.unavailable += 1,
             RobotsState::Unknown | RobotsState::Ignored => {}
         }
+        let now = SystemTime::now();
         let change = |host: &mut HostStatistics| {
             (host.robots, host.crawl_delay_ms) = (state, crawl_delay.map(milliseconds));
+            host.robots_at = Some(now);
         };
         statistics.hosts.change(host, || self.new_host(), change);
+    }
+
+    /// Records that a host's robots.txt could not be fetched yet. It is not counted before it is given up.
+    pub fn record_robots_wait(&self, host: &str) {
+        let now = SystemTime::now();
+        let change = |host: &mut HostStatistics| {
+            (host.robots, host.robots_at) = (RobotsState::Unavailable, Some(now));
+        };
+        self.statistics().hosts.change(host, || self.new_host(), change);
     }
 
     /// Records a URL that was completed.
@@ -367,7 +378,7 @@ fn add_request(host: &mut HostStatistics, request: &EndedRequest, is_failed: boo
         host.consecutive_failures = host.consecutive_failures.saturating_add(1);
         set_failure(host, request);
     } else if request.status.is_some() {
-        host.consecutive_failures = 0;
+        (host.consecutive_failures, host.has_succeeded) = (0, true);
     }
 }
 

@@ -193,7 +193,6 @@ fn common_names_and_busy_hosts_stay_among_endless_new_ones() {
     let recorded = recorder.recorded();
     assert_eq!(recorded.content_types["text/html"], 10_000);
     assert_eq!(recorded.hosts.get("busy.test").unwrap().requests, 10_000);
-    assert_eq!(recorded.hosts.removed() + recorded.hosts.len() as u64, 5_001);
 }
 
 #[test]
@@ -207,6 +206,46 @@ fn a_success_ends_a_row_of_failures() {
     assert_eq!(host().last_failure.as_deref(), Some("HTTP 503"));
     recorder.record_request(&request("h.test", Some(404), None));
     assert_eq!((host().requests, host().failures, host().consecutive_failures), (4, 3, 0));
+}
+
+/// A host of which one process after the other has recorded requests with these statuses.
+fn requested_by_processes(statuses: &[&[u16]]) -> HostStatistics {
+    let parts: Vec<Statistics> = statuses
+        .iter()
+        .map(|statuses| {
+            let recorder = Recorder::default();
+            for status in *statuses {
+                recorder.record_request(&request("h.test", Some(*status), None));
+            }
+            recorder.recorded()
+        })
+        .collect();
+    let one = merged(&parts.iter().collect::<Vec<_>>());
+    assert_eq!(one, merged(&parts.iter().rev().collect::<Vec<_>>()));
+    one.hosts.get("h.test").unwrap().clone()
+}
+
+#[test]
+fn a_later_process_continues_the_failures_of_a_host() {
+    let host = requested_by_processes(&[&[200, 500, 502, 503], &[200]]);
+    assert_eq!((host.failures, host.consecutive_failures), (3, 0));
+    assert_eq!(host.last_failure.as_deref(), Some("HTTP 503"), "a success does not remove it");
+    let row = |statuses: &[&[u16]]| requested_by_processes(statuses).consecutive_failures;
+    assert_eq!(row(&[&[200, 503, 503, 503, 503], &[503]]), 5);
+    assert_eq!(row(&[&[503, 503], &[503], &[503, 503]]), 5);
+    assert_eq!(row(&[&[503, 503], &[404, 503], &[503, 503]]), 3, "a row ends with a success");
+    assert_eq!(row(&[&[503, 503], &[503, 404], &[503, 503]]), 2);
+}
+
+#[test]
+fn what_is_known_of_robots_txt_is_kept_by_a_process_that_does_not_request_it() {
+    let (first, second) = (Recorder::default(), Recorder::default());
+    first.record_request(&request("h.test", Some(200), None));
+    first.record_robots("h.test", RobotsState::Rules, Some(Duration::from_secs(3)));
+    second.record_request(&request("h.test", Some(200), None));
+    let merged = merged(&[&first.recorded(), &second.recorded()]);
+    let host = merged.hosts.get("h.test").unwrap();
+    assert_eq!((host.robots, host.crawl_delay_ms), (RobotsState::Rules, Some(3_000)));
 }
 
 #[test]

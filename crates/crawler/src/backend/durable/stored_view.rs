@@ -12,6 +12,7 @@ use super::View;
 use super::open::StateWriter;
 use crate::crawl_view::{CrawlMonitor, CrawlPhase, Limits};
 use crate::statistics::Statistics;
+use crate::statistics::encoding::{decode, encode};
 
 /// What is stored.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -24,7 +25,7 @@ pub(super) struct StoredView {
 /// Reads what was stored last. Nothing, or something that cannot be decoded, has no statistics: the crawl does not need them.
 pub(super) fn read(view: &View) -> Result<StoredView, BackendError> {
     let stored = view.meta("view")?;
-    Ok(stored.and_then(|bytes| postcard::from_bytes(&bytes).ok()).unwrap_or_default())
+    Ok(stored.and_then(|bytes| decode(&bytes)).unwrap_or_default())
 }
 
 impl StateWriter {
@@ -32,7 +33,7 @@ impl StateWriter {
     pub(crate) fn store_view(&self, monitor: &CrawlMonitor) {
         let statistics = Statistics { latest: VecDeque::new(), in_flight: 0, ..monitor.recorders.merged() };
         let stored = StoredView { limits: monitor.limits(), phase: monitor.phase(), statistics };
-        let Ok(bytes) = postcard::to_stdvec(&stored) else { return };
+        let Some(bytes) = encode(&stored) else { return };
         self.shared.state().storage.batch.meta.insert("view", bytes);
     }
 }
