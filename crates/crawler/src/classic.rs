@@ -242,7 +242,13 @@ impl ClassicCrawl {
         crawl.stats.admitted = 1;
         log::crawl_started("classic", 1, 1);
         let fetched = crawl.fetch_all(&Arc::new(fetcher), &proxy_health, &stop).await;
-        fetched.inspect_err(log::crawl_failed)?;
+        if let Err(error) = fetched {
+            log::crawl_failed(&error);
+            crawl.stats.requests = crawl.requests.total();
+            crawl.status.set_phase(CrawlPhase::Ended(format!("{error:#}")));
+            crawl.status.report(&crawl.stats);
+            return Err(error);
+        }
         crawl.stats.requests = crawl.requests.total();
         crawl.stats.elapsed = started.elapsed();
         let (stopped, urls_failure) = (stop.is_stop_requested(), crawl.urls.and_then(UrlRows::finish));

@@ -11,6 +11,7 @@ mod worker_role;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -138,6 +139,8 @@ struct Membership {
     last_heartbeat: Instant,
     /// The crawl is paused, so that its time does not run on.
     is_paused: bool,
+    /// Whether somebody looks at the statistics of the crawl.
+    is_watched: Arc<AtomicBool>,
 }
 
 impl Membership {
@@ -187,7 +190,7 @@ impl Membership {
             };
             log::joined(&role);
             let (dead_after, last_heartbeat) = (shared.dead_after, Instant::now());
-            let is_paused = false;
+            let (is_paused, is_watched) = (false, Arc::default());
             return Ok(Ok(Membership {
                 control,
                 role,
@@ -196,6 +199,7 @@ impl Membership {
                 dead_after,
                 last_heartbeat,
                 is_paused,
+                is_watched,
             }));
         }
     }
@@ -212,7 +216,9 @@ impl Membership {
         self.last_heartbeat = now;
         let counts_time = self.role == Role::Frontier && !self.is_paused;
         let elapsed = if counts_time { since_last } else { Duration::ZERO };
-        self.control.heartbeat(self.role, &self.identity.token, elapsed).await
+        let (is_member, state) = self.control.heartbeat(self.role, &self.identity.token, elapsed).await?;
+        self.is_watched.store(state.is_watched, Ordering::Relaxed);
+        Ok((is_member, state))
     }
 
     /// Leaves the crawl.
@@ -238,8 +244,9 @@ fn is_absent(phase: &Phase) -> bool {
 }
 
 /// The phase of a crawl as its observers see it.
-fn phase_of(phase: &Phase) -> CrawlPhase {
+fn phase_of(phase: &Phase, is_paused: bool) -> CrawlPhase {
     match phase {
+        Phase::Seeding | Phase::Running if is_paused => CrawlPhase::Paused,
         Phase::Seeding | Phase::Running => CrawlPhase::Running,
         Phase::Ended(end) => CrawlPhase::Ended(end_of(end).to_string()),
         Phase::Unknown => CrawlPhase::Ended("Redis has no such crawl".into()),

@@ -92,6 +92,7 @@ impl ControlAction {
 
 /// What was changed since the crawl started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct LiveSettings {
     /// Whether the crawl is paused.

@@ -13,7 +13,7 @@ use url::Url;
 use crate::backend::{Lease, Snapshot, WorkerId};
 use crate::domain::Domain;
 use crate::fetch::http::Download;
-use crate::origin::{throttle_key, without_credentials};
+use crate::origin::without_credentials;
 use crate::outcome::{Outcome, OutcomeGroup};
 use crate::pipeline::CrawlEnd;
 use crate::stats::Stats;
@@ -156,16 +156,27 @@ pub(crate) fn robots_unavailable(site: &impl Display, cause: &Outcome) {
     info!(target: ROBOTS, %site, %cause, "robots.txt unavailable");
 }
 
-pub(crate) fn host_failed(url: &str, cause: &str, is_given_up: bool) {
-    let host = throttle_key(url);
-    match is_given_up {
-        true => info!(target: HOST, host, cause, "host unreachable"),
-        false => debug!(target: HOST, host, cause, "host failed"),
-    }
+/// An event of a host or domain. It is found under the lock of the state, and logged after that: a terminal may be slow.
+#[derive(Debug)]
+pub(crate) enum HostEvent {
+    Failed { host: String, cause: String, is_given_up: bool },
+    Moved { domain: Domain, from: WorkerId, to: WorkerId },
 }
 
-pub(crate) fn domain_moved(domain: &Domain, from: WorkerId, to: WorkerId) {
-    debug!(target: HOST, %domain, from = from.0, to = to.0, "domain moved");
+impl HostEvent {
+    pub(crate) fn log(&self) {
+        match self {
+            HostEvent::Failed { host, cause, is_given_up: true } => {
+                info!(target: HOST, host, cause, "host unreachable");
+            }
+            HostEvent::Failed { host, cause, is_given_up: false } => {
+                debug!(target: HOST, host, cause, "host failed");
+            }
+            HostEvent::Moved { domain, from, to } => {
+                debug!(target: HOST, %domain, from = from.0, to = to.0, "domain moved");
+            }
+        }
+    }
 }
 
 pub(crate) fn network_down() {

@@ -12,7 +12,7 @@ mod resume_settings;
 mod retried_rows;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -541,7 +541,8 @@ impl Crawler {
         let backend = Arc::new(LocalBackend::new(self.settings.clone()));
         let monitor = CrawlMonitor::new(Duration::ZERO, Statistics::default(), self.limits())
             .with_control(self.control.clone());
-        LocalRun { backend, pages, monitor: Arc::new(monitor), retried: 0, state: None }.run(self)
+        let (monitor, last_snapshot) = (Arc::new(monitor), Mutex::default());
+        LocalRun { backend, pages, monitor, retried: 0, state: None, last_snapshot }.run(self)
     }
 
     fn fresh_start(&self) -> Start<'static> {

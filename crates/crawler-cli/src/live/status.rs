@@ -157,6 +157,7 @@ fn waiting_hosts(snapshot: &Snapshot, statistics: &Statistics, limits: &Limits) 
     let mut hosts: Vec<&WaitingHost> = snapshot.waiting_hosts.iter().collect();
     hosts.sort_by_key(|host| match (&host.why, mean_latency(statistics.hosts.get(&host.host))) {
         (WaitReason::Busy | WaitReason::Paused, _) => 2,
+        (WaitReason::SiteDelay(_), _) => 1,
         (WaitReason::Delay(delay), latency) => u8::from(*delay <= limits.delay && !is_slow(latency, *delay)),
         (WaitReason::Resting { .. } | WaitReason::RobotsTxt(_) | WaitReason::Slow, _) => 0,
     });
@@ -175,6 +176,7 @@ pub fn why_waiting(waiting: &WaitingHost, statistics: &Statistics) -> String {
     match &waiting.why {
         WaitReason::Delay(delay) if is_slow(latency, *delay) => slow(latency),
         WaitReason::Delay(delay) => format!("delay {}{}", limit(*delay), delay_cause(*delay, host)),
+        WaitReason::SiteDelay(delay) => format!("delay of the site {}", limit(*delay)),
         WaitReason::Resting { for_, cause } => {
             let is_failing = host.is_none_or(|host| host.consecutive_failures > 0);
             let time = limit(Duration::from_secs(for_.as_secs().max(1)));

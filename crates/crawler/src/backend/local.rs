@@ -35,6 +35,7 @@ use super::{
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::live_settings::LiveLimits;
+use crate::log::HostEvent;
 use crate::modules::output::OutputPosition;
 use crate::prioritizer::{Priority, PriorityQueues};
 use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, ShingleCache, Threshold, Verdicts};
@@ -233,7 +234,8 @@ impl<S: Storage> LocalBackend<S> {
     }
 
     /// Wakes only those who have work: an unneeded wake-up costs as much as a request.
-    fn wake(&self, Work { prioritizer, is_finished, workers }: Work) {
+    fn wake(&self, Work { prioritizer, is_finished, workers, events }: Work) {
+        events.iter().for_each(HostEvent::log);
         if prioritizer {
             self.prioritizer.notify_one();
         }

@@ -28,6 +28,8 @@ pub struct WaitingHost {
 pub enum WaitReason {
     /// The delay between its requests.
     Delay(Duration),
+    /// The delay between the requests to all hosts of its site.
+    SiteDelay(Duration),
     /// It gets no requests for a while, after a failure or because it asked for that.
     Resting {
         /// For how long.
@@ -49,6 +51,7 @@ impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WaitReason::Delay(delay) => write!(f, "delay {}", limit(*delay)),
+            WaitReason::SiteDelay(delay) => write!(f, "delay of the site {}", limit(*delay)),
             WaitReason::Resting { for_, cause } => {
                 let seconds = for_.as_secs_f64().ceil().max(1.0);
                 write!(f, "rests for {}: {cause}", limit(Duration::from_secs(seconds as u64)))
@@ -70,6 +73,7 @@ mod tests {
         let resting = |for_| WaitReason::Resting { for_, cause: "HTTP 503".into() }.to_string();
         assert_eq!(WaitReason::Delay(Duration::from_nanos(27_895_189)).to_string(), "delay 28 ms");
         assert_eq!(WaitReason::Delay(Duration::from_nanos(1_507_302_745)).to_string(), "delay 1.507 s");
+        assert_eq!(WaitReason::SiteDelay(Duration::from_millis(250)).to_string(), "delay of the site 250 ms");
         assert_eq!(resting(Duration::from_millis(12_300)), "rests for 13 s: HTTP 503");
         assert_eq!(resting(Duration::from_secs(600)), "rests for 10 m 00 s: HTTP 503");
     }

@@ -85,9 +85,8 @@ impl Crawler {
             let (_, state) = membership.heartbeat().await?;
             let monitor = CrawlMonitor::new(Duration::ZERO, Statistics::default(), self.limits());
             let monitor = Arc::new(monitor.with_control(self.control.clone()));
-            let Membership { control, identity, .. } = &membership;
-            monitor.recorders.adopt(control.recorder().clone());
-            let parts = PartWriter::start(control, &monitor, &identity.token, true);
+            monitor.recorders.adopt(membership.control.recorder().clone());
+            let parts = PartWriter::start(&membership, &monitor, true);
             let (reported, last) = watch::channel(None);
             let mut frontier = FrontierRole {
                 crawler: &self,
@@ -332,7 +331,7 @@ impl FrontierRole<'_> {
         let (snapshot, elapsed) = (process.backend().snapshot().await?, self.state.elapsed);
         self.monitor.recorders.sample(&snapshot, elapsed);
         if let Some(on_status) = &self.crawler.on_status {
-            let phase = phase_of(&self.state.phase);
+            let phase = phase_of(&self.state.phase, self.membership.is_paused);
             let view = CrawlView { elapsed, phase, ..self.monitor.view(snapshot) };
             on_status(&view);
             self.reported.send_replace(Some(view));

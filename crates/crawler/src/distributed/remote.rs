@@ -6,18 +6,19 @@ use url::Url;
 
 use super::crawl_loss::lost_message;
 use super::process_identity::is_surely_dead;
+use super::statistics_parts::PartReader;
 use super::{MemberReport, SharedCrawl, StoredReport, end_name, phase_of, statistics_parts};
 pub use crate::backend::redis::CrawlInfo;
 pub use crate::backend::redis::RedisHealth;
 use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role, Stored};
-use crate::backend::{AdmitCounts, Snapshot};
+use crate::backend::{AdmitCounts, Snapshot, WaitReason};
 use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crate::error::{Error, StorageError, StorageErrorKind, redis_error};
 use crate::live_settings::{ADDED_SEED_IS_BLOCKED, ControlAction, LiveSettings, added_seed, added_seed_text};
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
 use crate::scope::Blocked;
 use crate::seed_list::{SeedIndex, SpooledSeeds};
-use crate::statistics::Statistics;
+use crate::statistics::{RobotsState, Statistics};
 
 /// A handle to a distributed crawl.
 ///
@@ -44,6 +45,7 @@ pub struct RemoteCrawl {
     control: CrawlControl,
     /// The seeds, if this process knows them.
     seeds: Vec<Url>,
+    parts: PartReader,
 }
 
 /// The status of a crawl.
@@ -68,10 +70,7 @@ pub struct CrawlStatus {
 impl CrawlStatus {
     /// Whether the crawl runs.
     pub fn phase(&self) -> CrawlPhase {
-        match phase_of(&self.state.phase) {
-            CrawlPhase::Running if self.live.is_paused => CrawlPhase::Paused,
-            phase => phase,
-        }
+        phase_of(&self.state.phase, self.live.is_paused)
     }
 
     /// The same as an observer of a crawl in one process sees it.
@@ -114,12 +113,14 @@ impl RemoteCrawl {
     /// Opens the crawl with these settings, and creates it on Redis if needed.
     pub async fn open(mut crawler: Crawler, shared: &SharedCrawl) -> Result<RemoteCrawl, Error> {
         crawler.derive_settings();
-        Ok(RemoteCrawl { control: crawler.open_on_redis(shared).await?, seeds: crawler.seeds })
+        let (control, parts) = (crawler.open_on_redis(shared).await?, PartReader::default());
+        Ok(RemoteCrawl { control, seeds: crawler.seeds, parts })
     }
 
     /// Attaches to an existing crawl, to show its status or stop it.
     pub async fn attach(shared: &SharedCrawl) -> Result<RemoteCrawl, Error> {
-        Ok(RemoteCrawl { control: CrawlControl::attach(shared.redis.clone()).await?, seeds: Vec::new() })
+        let control = CrawlControl::attach(shared.redis.clone()).await?;
+        Ok(RemoteCrawl { control, seeds: Vec::new(), parts: PartReader::default() })
     }
 
     /// Submits the seeds and sitemaps of a crawler with these settings, and starts the crawl, or resumes it if it had ended. Returns
@@ -192,9 +193,11 @@ impl RemoteCrawl {
         let (members, state) = self.control.members().await?;
         let reports = MemberReport::all(&self.control).await?;
         let prioritizer_service = reports.into_iter().find_map(|report| report.prioritizer_service);
-        let snapshot = Snapshot { prioritizer_service, ..self.control.snapshot().await? };
-        let (statistics, limits) = statistics_parts::read(&self.control, &members).await?;
-        let (statistics, redis) = (Arc::new(statistics), self.control.health().await?);
+        let mut snapshot = Snapshot { prioritizer_service, ..self.control.snapshot().await? };
+        let (statistics, limits) = self.parts.read(&self.control, &members, &state).await?;
+        name_robots_waits(&mut snapshot, &statistics);
+        // Its display is not worth an error.
+        let redis = self.control.health().await.unwrap_or_default();
         let (_, live) = self.control.live_settings().await?;
         Ok(CrawlStatus { state, members, snapshot, statistics, limits, redis, live })
     }
@@ -234,7 +237,7 @@ impl RemoteCrawl {
                 ("cannot read the report of the crawl", "use the version of crawler that ran it");
             Error::Redis(StorageError::with_source(StorageErrorKind::Unsupported, what, error, remedy))
         })?;
-        let (statistics, _) = statistics_parts::read(&self.control, &[]).await?;
+        let (statistics, ..) = statistics_parts::read(&self.control, &[]).await?;
         let report = report.into_report(&self.seeds, resumed);
         Ok(Some(CrawlReport { statistics: Arc::new(statistics), ..report }))
     }
@@ -323,5 +326,17 @@ mod tests {
             full.starts_with(&format!("cannot reach Redis at redis://127.0.0.1:1: {cause}; is it running")),
             "{full}"
         );
+    }
+}
+
+/// Names robots.txt as the reason for which hosts wait: the frontier does not know that, only the workers do.
+fn name_robots_waits(snapshot: &mut Snapshot, statistics: &Statistics) {
+    for waiting in snapshot.waiting_hosts.iter_mut().filter(|host| host.why != WaitReason::Paused) {
+        if let Some(host) = statistics.hosts.get(&waiting.host)
+            && host.robots == RobotsState::Unavailable
+        {
+            let cause = host.last_failure.as_deref().unwrap_or("it could not be fetched");
+            waiting.why = WaitReason::RobotsTxt(cause.to_owned());
+        }
     }
 }

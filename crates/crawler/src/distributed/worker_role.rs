@@ -143,7 +143,7 @@ impl Crawler {
         monitor.recorders.adopt(membership.control.recorder().clone());
         pipeline.record_failures(monitor.recorders.add());
         let fetcher = fetcher.with_recorder(monitor.recorders.add());
-        let parts = PartWriter::start(&membership.control, &monitor, &membership.identity.token, false);
+        let parts = PartWriter::start(&membership, &monitor, false);
         let status = WorkerStatus { crawler: &self, monitor, requests: backend.request_counter(), network };
         let worker = Arc::new(Worker::new(id, fetcher.with_liveness(liveness.clone()), context));
         let mut live = LiveWorker {

@@ -197,7 +197,8 @@ impl HostThrottle {
             let mut timing = host.timing();
             let (before, after) = (timing.effective_delay(before), timing.effective_delay(delay));
             timing.change_delay(before, after, now);
-            timing.site = self.sites.next_start(|| Domain::from_throttle_key(name));
+            // Without a delay it is not known when the last request to the site started: maybe just now.
+            timing.site = self.sites.next_start_after(|| Domain::from_throttle_key(name), site_delay);
         }
     }
 

@@ -31,7 +31,8 @@ pub struct Reference<'a> {
 ///
 /// - The page no longer has a base URL, nor a manifest, which browsers load from servers only.
 /// - A Content-Security-Policy has no effect any more, nor do `integrity` and `crossorigin` of elements whose file is saved.
-/// - At most 100,000 URLs are replaced, and what is written in their place has a total length that depends on that of the page.
+/// - At most 100,000 URLs are replaced in the page, and in each document of a `srcdoc`. What is written in their place has a total length
+///   that depends on that of the page, without the escapes of quotes in `srcdoc`.
 /// - A page that is not ASCII becomes UTF-8 with a byte order mark, since a saved page has no Content-Type.
 pub fn rewrite(
     page: &Url,

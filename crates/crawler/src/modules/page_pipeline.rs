@@ -292,6 +292,12 @@ impl PagePipeline {
         files.failure.is_none()
     }
 
+    /// Retracts what a lease has written to this worker's part files, if there are any: the crawl did not take its page. Returns
+    /// whether no output has failed so far.
+    pub fn retract_parts(&self, lease: &Lease) -> bool {
+        self.write_parts(&Completion::new(lease))
+    }
+
     /// Writes what a URL adds once everything with smaller numbers is written. Returns whether no output has failed so far.
     pub fn write(&self, sequence: u64, page: Option<u64>, writes: Writes) -> bool {
         let mut files = lock(&self.files);
@@ -464,8 +470,11 @@ impl PagePipeline {
             if spec.has_many_records() {
                 log::informed(notice, &format!("making '{}' from its records", spec.target));
             }
-            let finish =
-                || lock(&self.files).files.check_unchanged(index, &spec.target).and_then(|()| spec.finish());
+            let finish = || {
+                // The lock is not held while the output is made.
+                let unchanged = lock(&self.files).files.check_unchanged(index, &spec.target);
+                unchanged.and_then(|()| spec.finish())
+            };
             let finished = catch_panic(finish).unwrap_or_else(|panic| {
                 let cause = format!("cannot make output '{}': it {panic}", spec.target);
                 Err(StorageError::new(StorageErrorKind::Internal, cause))

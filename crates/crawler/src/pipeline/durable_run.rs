@@ -1,7 +1,7 @@
 //! Runs a crawl whose state is on disk.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::local_run::LocalRun;
@@ -41,7 +41,14 @@ impl Crawler {
         );
         monitor.recorders.adopt(state.recorder.clone());
         let server = self.serve(&state, &monitor);
-        let run = LocalRun { backend: Arc::new(backend), pages, monitor, retried, state: Some(&state) };
+        let run = LocalRun {
+            backend: Arc::new(backend),
+            pages,
+            monitor,
+            retried,
+            state: Some(&state),
+            last_snapshot: Mutex::default(),
+        };
         let report = run.run(self);
         drop(server);
         if report.is_err() {

@@ -1,6 +1,6 @@
 //! Runs a crawl in this process: one thread per worker, and a thread for the frontier and supervision.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ pub(crate) struct LocalRun<'s, R> {
     pub(crate) retried: u64,
     /// The durable state, if there is one. Outputs are fsynced then, so that they survive a power failure as the state does.
     pub(crate) state: Option<&'s StateWriter>,
+    /// The counts when they were last reported.
+    pub(crate) last_snapshot: Mutex<Snapshot>,
 }
 
 impl<R: Backend> LocalRun<'_, R> {
@@ -249,6 +251,7 @@ impl<R: Backend> LocalRun<'_, R> {
     }
 
     fn report_status(&self, crawler: &Crawler, snapshot: &Snapshot) {
+        self.last_snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone_from(snapshot);
         if let Some(on_status) = &crawler.on_status {
             on_status(&self.monitor.view(snapshot.clone()));
         }
@@ -270,22 +273,21 @@ impl<R: Backend> LocalRun<'_, R> {
         }
     }
 
+    /// Reports the end of a crawl that failed, with the last counts that are known.
     fn report_failure(&self, crawler: &Crawler, error: &Error, snapshot: Option<&Snapshot>) {
         self.monitor.set_phase(CrawlPhase::Ended(format!("{error:#}")));
         self.store_statistics();
-        self.report_status(crawler, snapshot.unwrap_or(&Snapshot::default()));
+        let last = self.last_snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.report_status(crawler, snapshot.unwrap_or(&last));
     }
 
     async fn snapshot(&self, crawler: &Crawler) -> Result<Snapshot, BackendError> {
         let prioritizer_service = crawler.prioritizer.service_stats();
         let mut snapshot = Snapshot { prioritizer_service, ..self.backend.snapshot().await? };
-        let is_paused = self.monitor.phase() == CrawlPhase::Paused;
-        for host in &mut snapshot.waiting_hosts {
-            host.why = match crawler.robots_waits.cause_of(&host.host) {
-                _ if is_paused => WaitReason::Paused,
-                Some(cause) => WaitReason::RobotsTxt(cause),
-                None => continue,
-            };
+        for host in snapshot.waiting_hosts.iter_mut().filter(|host| host.why != WaitReason::Paused) {
+            if let Some(cause) = crawler.robots_waits.cause_of(&host.host) {
+                host.why = WaitReason::RobotsTxt(cause);
+            }
         }
         Ok(snapshot)
     }

@@ -119,7 +119,7 @@ impl<R: Backend> Worker<R> {
         let WorkerContext { pipeline, stop, .. } = &*self.context;
         let Some(CompleteResult::Applied { id, sequence, exhausted, .. }) = result else {
             if let Some(CompleteResult::Requeued) = result {
-                self.fetcher.recorder().record_retry();
+                self.requeued(&lease, &outcome);
             }
             return;
         };

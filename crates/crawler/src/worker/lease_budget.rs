@@ -24,6 +24,9 @@ use crate::worker::domain_claims::DomainClaim;
 use crate::worker::{Permits, Worker, WorkerContext, record_failure};
 
 /// How much of a sitemap is received: more than its reader accepts, which then says that it is too large.
+/// How long a sitemap that waits for its host does not notice that the host's delay was changed.
+const MAX_SLEEP: Duration = Duration::from_secs(1);
+
 const MAX_SITEMAP_BYTES: usize = 2 * sitemap::reader::MAX_BYTES;
 
 /// The budget of one lease.
@@ -230,7 +233,7 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         while let Some(HostDelay { cooldown, .. }) = throttle.host_delay(host)
             && !cooldown.is_zero()
         {
-            tokio::time::sleep(cooldown).await;
+            tokio::time::sleep(cooldown.min(MAX_SLEEP)).await;
         }
         // The semaphore is never closed.
         let permit = Arc::clone(&self.worker.sitemaps).acquire_owned().await.ok();

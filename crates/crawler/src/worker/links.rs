@@ -45,7 +45,7 @@ impl<R: Backend> Worker<R> {
                 origins.push(origin_prefix(url));
             }
             let checked = if is_nofollow { Err(RejectReason::Nofollow) } else { checker.check(url) };
-            match self.link_task(url, checked, is_followed) {
+            match self.link_task(&scope, url, checked, is_followed) {
                 Ok(task) => {
                     outlinks.push(&task);
                     let detail = parsed.page.link_details.get(index).filter(|_| wants_source_links);
@@ -83,11 +83,12 @@ impl<R: Backend> Worker<R> {
     ) -> Outcome {
         let strip_query = &self.fetcher.config().strip_query;
         redirect::follow(url, lease.redirects, location, strip_query, |target, redirects| {
-            let checked = self.scope().check(target);
+            let scope = self.scope();
+            let checked = scope.check(target);
             let task = match lease.is_seed() {
                 // The user is told where to start instead.
                 true => checked.map(|()| Cow::Borrowed(target))?,
-                false => self.link_task(target, checked, true)?,
+                false => self.link_task(&scope, target, checked, true)?,
             };
             *outlinks = Outlinks { redirects, ..Outlinks::new([task], lease.depth) };
             Ok(())

@@ -11,7 +11,7 @@ use crate::fetch::fetcher::FetchResult;
 use crate::fetch::redirect;
 use crate::outcome::Outcome;
 use crate::prioritizer::SourceLink;
-use crate::scope::RejectReason;
+use crate::scope::{RejectReason, Scope};
 use crate::task_kind::TaskKind;
 
 impl<R: Backend> Worker<R> {
@@ -24,6 +24,7 @@ impl<R: Backend> Worker<R> {
     /// same, unless it is excluded.
     pub(super) fn link_task<'u>(
         &self,
+        scope: &Scope,
         url: &'u str,
         checked: Result<(), RejectReason>,
         is_followed: bool,
@@ -32,7 +33,7 @@ impl<R: Backend> Worker<R> {
         match checked {
             Ok(()) if is_followed => Ok(url.into()),
             Ok(()) | Err(External | Excluded | Nofollow) if self.checks_links() => {
-                self.scope().check_file(url)?;
+                scope.check_file(url)?;
                 Ok(TaskKind::Probe.task_url_of(url).into())
             }
             Ok(()) => Err(External),
@@ -45,9 +46,9 @@ impl<R: Backend> Worker<R> {
         if !self.checks_links() {
             return;
         }
-        let (page, outlinks) = (&mut parsed.page, &mut completion.outlinks);
+        let (page, outlinks, scope) = (&mut parsed.page, &mut completion.outlinks, self.scope());
         for (index, (_, url)) in page.requisites.iter().enumerate() {
-            match self.scope().check_file(url) {
+            match scope.check_file(url) {
                 Ok(()) => {
                     outlinks.urls.push(&TaskKind::Probe.task_url_of(url));
                     if self.context.wants_source_links {

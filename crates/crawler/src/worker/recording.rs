@@ -28,6 +28,19 @@ impl<R: Backend> Worker<R> {
         is_wanted.then_some(record)
     }
 
+    /// The crawl did not take the outcome of a URL, which waits again: it is to be requested again, or its page is one too many,
+    /// because the limit was lowered meanwhile.
+    pub(super) fn requeued(&self, lease: &Lease, outcome: &Outcome) {
+        match outcome {
+            Outcome::Page => {
+                if !self.context.pipeline.retract_parts(lease) {
+                    self.context.stop.stop();
+                }
+            }
+            _ => self.fetcher.recorder().record_retry(),
+        }
+    }
+
     /// Records statistics of a URL that was completed.
     pub(super) fn record_completed(
         &self,

@@ -15,7 +15,7 @@ use crate::html::start_tag::RequisiteKind;
 use crate::media;
 use crate::outcome::Outcome;
 use crate::page::PageRequisites;
-use crate::scope::RejectReason;
+use crate::scope::{RejectReason, Scope};
 use crate::task::Depth;
 use crate::task_kind::{REQUISITE_DEPTH, TaskKind};
 
@@ -62,10 +62,11 @@ impl<R: Backend> Worker<R> {
             return;
         }
         let (domain, mut found, mut tasks) = (Domain::from_url(url), HashSet::new(), Vec::new());
+        let scope = self.scope();
         for (kind, requisite) in requisites.iter() {
             if kind == RequisiteKind::Feed
                 || !found.insert(requisite)
-                || self.check_requisite(requisite, &domain).is_err()
+                || self.check_requisite(&scope, requisite, &domain).is_err()
             {
                 continue;
             }
@@ -81,10 +82,10 @@ impl<R: Backend> Worker<R> {
     }
 
     /// Whether a requisite of a page in this domain is fetched.
-    fn check_requisite(&self, url: &str, domain: &Domain) -> Result<(), RejectReason> {
+    fn check_requisite(&self, scope: &Scope, url: &str, domain: &Domain) -> Result<(), RejectReason> {
         // The file itself is not followed, so what is included does not matter.
         self.fetcher.config().requests.save.check_excluded(url)?;
-        self.scope().check_requisite(url, Some(domain))
+        scope.check_requisite(url, Some(domain))
     }
 
     /// Passes a requisite to the outputs that keep it. The requisites of a stylesheet are requisites, too.
@@ -118,7 +119,7 @@ impl<R: Backend> Worker<R> {
     ) -> Outcome {
         let strip_query = &self.fetcher.config().strip_query;
         redirect::follow(url, lease.redirects, location, strip_query, |target, redirects| {
-            self.check_requisite(target, &Domain::from_url(url))?;
+            self.check_requisite(&self.scope(), target, &Domain::from_url(url))?;
             let task = TaskKind::Requisite.task_url_of(target);
             *requisites = Outlinks { redirects, ..Outlinks::new([task], lease.depth) };
             Ok(())

@@ -25,7 +25,8 @@ impl<R: Backend> Worker<R> {
         let Ok(url) = Url::parse(&lease.url) else { return };
         let named = self.fetcher.robots().sitemaps(&url);
         let tasks = named.iter().filter_map(|sitemap| sitemap::task_url_of(&url, sitemap).ok());
-        let allowed = tasks.filter(|task| self.scope().check_address(task).is_ok());
+        let scope = self.scope();
+        let allowed = tasks.filter(|task| scope.check_address(task).is_ok());
         completion.sitemaps = Outlinks::new(allowed, 0);
         if completion.sitemaps.urls.is_empty() && !named.is_empty() {
             // None can be admitted, now or with the next page.

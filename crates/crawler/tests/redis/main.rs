@@ -5,6 +5,7 @@ mod dead_workers;
 mod distributed_crawl;
 mod inspect;
 mod lifecycle;
+mod live_changes;
 mod lost_writes;
 mod members;
 mod memory;

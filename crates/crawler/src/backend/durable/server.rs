@@ -153,8 +153,11 @@ impl Shared {
 
     fn answer(&self, inquiry: Inquiry) -> Answer {
         if let Inquiry::Status = inquiry {
-            let Snapshot { network_down, prioritizer_service, .. } = unpoisoned(&self.progress).clone();
-            let snapshot = Snapshot { network_down, prioritizer_service, ..self.state.state().snapshot() };
+            // The process knows more of these than the state.
+            let Snapshot { network_down, prioritizer_service, waiting_hosts, .. } =
+                unpoisoned(&self.progress).clone();
+            let now = self.state.state().snapshot();
+            let snapshot = Snapshot { network_down, prioritizer_service, waiting_hosts, ..now };
             let (view, live) = (self.monitor.view(snapshot), self.monitor.live_settings());
             return Answer::Status(Box::new(StateStatus::of_this_process(view, live)));
         }

@@ -16,7 +16,7 @@ pub(crate) use self::content::{BorderCase, NewPage, StoreResult};
 use self::requisites::RequisiteQueue;
 use super::super::{
     AdmitCounts, BackendError, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, HostDelay, Lease,
-    NoRequest, Outlinks, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
+    NoRequest, Outlinks, Snapshot, TaskId, UnprioritizedUrl, WaitReason, WaitingHost, WorkerId,
 };
 use super::BackendConfig;
 use super::budgets::{BudgetReservation, BudgetWait, Budgets};
@@ -27,7 +27,7 @@ use super::storage::{Clock, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskR
 use super::waiting_urls::{NextUrl, WaitingUrls};
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
-use crate::log;
+use crate::log::HostEvent;
 use crate::modules::OutputWrite;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
@@ -100,6 +100,8 @@ pub(crate) struct Work {
     pub(crate) is_finished: bool,
     /// Workers that wait for URLs, and for which there are some now.
     pub(crate) workers: Vec<WorkerId>,
+    /// What is to be logged.
+    pub(crate) events: Vec<HostEvent>,
 }
 
 impl<S: Storage> LocalState<S> {
@@ -492,7 +494,8 @@ impl<S: Storage> LocalState<S> {
         } else if outcome.is_host_failure() {
             let cause = outcome.to_string();
             let is_given_up = health.failed(&cause, &self.config.hosts);
-            log::host_failed(url, &cause, is_given_up);
+            let host = throttle_key(url).to_owned();
+            self.waiting.add_event(HostEvent::Failed { host, cause: cause.clone(), is_given_up });
             if is_given_up && self.unreachable_hosts.len() < MAX_UNREACHABLE_NAMED {
                 self.unreachable_hosts.insert(throttle_key(url).to_owned(), cause);
             }
@@ -548,6 +551,7 @@ impl<S: Storage> LocalState<S> {
             prioritizer: has_unprioritized && !self.waiting.is_full(),
             is_finished: self.counters.admitted == self.counters.completed,
             workers: self.waiting.take_workers_to_wake(),
+            events: self.waiting.take_events(),
         }
     }
 
@@ -556,8 +560,18 @@ impl<S: Storage> LocalState<S> {
         (self.counters.requests.total(), self.budgets.bytes())
     }
 
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    /// The hosts of which the most URLs wait, and why they wait.
+    fn waiting_hosts(&mut self) -> Vec<WaitingHost> {
+        let mut hosts = self.waiting.most_waiting(&self.cooldowns);
+        if self.clock.is_paused() {
+            hosts.iter_mut().for_each(|host| host.why = WaitReason::Paused);
+        }
+        hosts
+    }
+
+    pub(crate) fn snapshot(&mut self) -> Snapshot {
         let (stored_pages, stored_bytes) = self.content.pages_and_bytes();
+        let waiting_hosts = self.waiting_hosts();
         Snapshot {
             admitted: self.counters.admitted,
             completed: self.counters.completed,
@@ -581,7 +595,7 @@ impl<S: Storage> LocalState<S> {
                 .collect(),
             owned_domains: self.waiting.owned_domains(),
             unreachable_hosts: self.unreachable_hosts.clone(),
-            waiting_hosts: self.waiting.most_waiting(&self.cooldowns),
+            waiting_hosts,
             network_down: None,
             active_hosts: self.waiting.active_hosts(),
             sitemap_urls: self.counters.sitemap_urls,

@@ -298,6 +298,11 @@ impl Clock {
         };
     }
 
+    /// Whether the crawl is paused.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
     pub(crate) fn now(&self) -> Duration {
         self.earlier.saturating_add(self.since.map_or(Duration::ZERO, |since| since.elapsed()))
     }

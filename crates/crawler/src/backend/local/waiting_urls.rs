@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use self::domain_entry::DomainEntry;
 use self::host::Host;
+use self::most_waiting::FoundHosts;
 use self::workers::{ReadyDomains, Workers};
 use super::super::{BackendError, NoRequest, WorkerId};
 use super::HostLimits;
@@ -30,6 +31,7 @@ use super::host_health::HostHealth;
 use super::queue_set::QueueSet;
 use super::storage::{QueuedTask, Storage};
 use crate::domain::Domain;
+use crate::log::HostEvent;
 use crate::origin::throttle_key;
 use crate::prioritizer::{PriorityQueues, Random, draw};
 use crate::scope::Blocked;
@@ -47,6 +49,9 @@ const LEASE_AHEAD: Duration = Duration::from_millis(5);
 
 /// If sites have a delay, at most so many URLs of a site are leased. Most requests take less than so many delays.
 const MAX_SITE_LEASES: usize = 64;
+
+/// More events than these are not logged, if there are so many at a time.
+const MAX_EVENTS: usize = 1_000;
 
 /// `Q` is the storage's queue of URLs.
 pub(super) struct WaitingUrls<Q> {
@@ -76,6 +81,10 @@ pub(super) struct WaitingUrls<Q> {
     to_wake: Vec<WorkerId>,
     /// Not before, domains are moved between workers.
     next_rebalance: Instant,
+    /// The hosts of which the most URLs wait.
+    found: FoundHosts,
+    /// What is to be logged.
+    events: Vec<HostEvent>,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -121,6 +130,8 @@ impl<Q: Default> WaitingUrls<Q> {
             prefers_owned: false,
             to_wake: Vec::new(),
             next_rebalance: Instant::now(),
+            found: FoundHosts::default(),
+            events: Vec::new(),
         }
     }
 
@@ -157,6 +168,18 @@ impl<Q: Default> WaitingUrls<Q> {
     /// The workers that wait for a URL, and for which there is one since the last call.
     pub(super) fn take_workers_to_wake(&mut self) -> Vec<WorkerId> {
         std::mem::take(&mut self.to_wake)
+    }
+
+    /// Adds an event to those that are logged after the lock of the state is released.
+    pub(super) fn add_event(&mut self, event: HostEvent) {
+        if self.events.len() < MAX_EVENTS {
+            self.events.push(event);
+        }
+    }
+
+    /// The events since the last call.
+    pub(super) fn take_events(&mut self) -> Vec<HostEvent> {
+        std::mem::take(&mut self.events)
     }
 
     /// When the next host or domain can be asked again.

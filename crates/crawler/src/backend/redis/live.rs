@@ -23,8 +23,14 @@ impl CrawlControl {
     pub async fn live_settings(&self) -> Result<(u64, LiveSettings), BackendError> {
         let get = self.member_call("HMGET", "crawl").arg("live").arg("changes");
         let (version, changes): (Option<u64>, Option<Vec<u8>>) = self.ask(get).await?;
-        // A process of another version may have stored them.
-        let settings = changes.and_then(|changes| serde_json::from_slice(&changes).ok());
+        let settings = changes.map(|changes| serde_json::from_slice(&changes)).transpose();
+        // With the defaults in their place, a paused crawl would continue.
+        let settings = settings.map_err(|error| {
+            let message = format!(
+                "cannot read what was changed in the crawl: {error}; use the version of crawler that changed it"
+            );
+            BackendError::redis(StorageErrorKind::Unsupported, message)
+        })?;
         Ok((version.unwrap_or(0), settings.unwrap_or_default()))
     }
 

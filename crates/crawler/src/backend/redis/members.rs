@@ -75,6 +75,8 @@ pub struct CrawlState {
     pub is_archived: bool,
     /// The version of what was changed since it started.
     pub live: u64,
+    /// Whether somebody looks at its statistics.
+    pub is_watched: bool,
 }
 
 /// A process that takes part in a crawl.
@@ -111,7 +113,7 @@ pub enum JoinResult {
 }
 
 /// The state of a crawl as the scripts return it.
-type StateReply = (String, String, u64, u64, u64, u8, u64);
+type StateReply = (String, String, u64, u64, u64, u8, u64, u8);
 
 impl CrawlControl {
     /// Takes a role, or that of a worker whose number is free. The member `dead` is known to be dead, unless it has sent a
@@ -154,9 +156,18 @@ impl CrawlControl {
     ) -> Result<(bool, CrawlState), BackendError> {
         let call = self.member_script(&scripts::HEARTBEAT);
         let call = call.arg(role.name()).arg(token).arg(elapsed.as_millis() as u64);
-        let (is_member, phase, end, run, version, elapsed, archived, live): (u8, _, _, _, _, _, _, _) =
-            self.ask(call).await?;
-        Ok((is_member == 1, crawl_state((phase, end, run, version, elapsed, archived, live))))
+        let (is_member, phase, end, run, version, elapsed, archived, live, watched): (
+            u8,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+        ) = self.ask(call).await?;
+        Ok((is_member == 1, crawl_state((phase, end, run, version, elapsed, archived, live, watched))))
     }
 
     /// The members, and the state of the crawl.
@@ -253,9 +264,20 @@ impl CrawlControl {
         self.ask(self.member_call("HGETALL", "reports")).await
     }
 
-    /// Stores the statistics of a process, by its token.
-    pub(crate) async fn store_statistics(&self, token: &str, part: &[u8]) -> Result<(), BackendError> {
-        self.ask(self.member_script(&scripts::STORE_STATISTICS).arg(token).arg(part)).await
+    /// Stores a field of the statistics for the process of this token. Returns false if the crawl does not take it.
+    pub(crate) async fn store_statistics(
+        &self,
+        field: &str,
+        token: &str,
+        value: &[u8],
+    ) -> Result<bool, BackendError> {
+        let call = self.member_script(&scripts::STORE_STATISTICS).arg(field).arg(token).arg(value);
+        Ok(self.ask::<u8>(call).await? == 1)
+    }
+
+    /// Lets the processes of the crawl store their statistics more often for so long.
+    pub(crate) async fn watch_statistics(&self, time: Duration) -> Result<(), BackendError> {
+        self.ask(self.member_call("SET", "watched").arg(1).arg("EX").arg(time.as_secs())).await
     }
 
     /// The statistics of all processes, by their tokens. Those that were merged with others are empty.
@@ -331,8 +353,17 @@ async fn list_members(
     keys: &CrawlKeys,
 ) -> Result<(Vec<Member>, CrawlState), BackendError> {
     type Row = (String, String, String, u8, u64, u64);
-    let (rows, phase, end, run, version, elapsed, archived, live): (Vec<Row>, _, _, _, _, _, _, _) =
-        connection.one(Call::script(&scripts::LIST_MEMBERS, &keys.members)).await?;
+    let (rows, phase, end, run, version, elapsed, archived, live, watched): (
+        Vec<Row>,
+        _,
+        _,
+        _,
+        _,
+        _,
+        _,
+        _,
+        _,
+    ) = connection.one(Call::script(&scripts::LIST_MEMBERS, &keys.members)).await?;
     let member = |(role, token, location, is_dead, last_heartbeat, since_heartbeat): Row| {
         let (role, is_dead) = (Role::named(&role)?, is_dead == 1);
         let since_heartbeat = Duration::from_millis(since_heartbeat);
@@ -340,10 +371,10 @@ async fn list_members(
     };
     let mut members: Vec<Member> = rows.into_iter().filter_map(member).collect();
     members.sort_by_key(|member| member.role);
-    Ok((members, crawl_state((phase, end, run, version, elapsed, archived, live))))
+    Ok((members, crawl_state((phase, end, run, version, elapsed, archived, live, watched))))
 }
 
-fn crawl_state((phase, end, run, version, elapsed, archived, live): StateReply) -> CrawlState {
+fn crawl_state((phase, end, run, version, elapsed, archived, live, watched): StateReply) -> CrawlState {
     let phase = match phase.as_str() {
         "seeding" => Phase::Seeding,
         "running" => Phase::Running,
@@ -352,5 +383,5 @@ fn crawl_state((phase, end, run, version, elapsed, archived, live): StateReply) 
         _ => Phase::Unknown,
     };
     let (elapsed, is_archived) = (Duration::from_millis(elapsed), archived == 1);
-    CrawlState { phase, run, version, elapsed, is_archived, live }
+    CrawlState { phase, run, version, elapsed, is_archived, live, is_watched: watched == 1 }
 }

@@ -59,19 +59,25 @@ impl<K: Hash + Eq> StartIntervals<K> {
         StartIntervals { interval: Arc::new(TimeSetting::new(interval)), known: Mutex::new(known) }
     }
 
-    /// Changes the interval. A request does not wait longer for an earlier one than the new interval from now.
+    /// Changes the interval, also for requests that wait for an earlier one. They do not wait longer than the new interval from now.
     pub(super) fn set_interval(&self, interval: Duration) {
         let (known, latest) = (unpoisoned(&self.known), Instant::now() + interval);
-        self.interval.replace(interval);
+        let longer = interval.saturating_sub(self.interval.replace(interval));
         for next in known.by_key.values() {
             let mut times = unpoisoned(&next.times);
-            times.next_turn = times.next_turn.min(latest);
-            times.next_start = times.next_start.min(latest);
+            times.next_turn = (times.next_turn + longer).min(latest);
+            times.next_start = (times.next_start + longer).min(latest);
         }
     }
 
-    /// The time for a key; `None` without an interval, which then costs nothing.
+    /// The time for a key; `None` without an interval, which then costs nothing. A request with a key that is not known may start
+    /// now.
     pub(super) fn next_start(&self, key: impl FnOnce() -> K) -> Option<Arc<NextStart>> {
+        self.next_start_after(key, Duration::ZERO)
+    }
+
+    /// The same, but a request with a key that is not known may start after this time.
+    pub(super) fn next_start_after(&self, key: impl FnOnce() -> K, time: Duration) -> Option<Arc<NextStart>> {
         if self.interval.get().is_zero() {
             return None;
         }
@@ -87,7 +93,7 @@ impl<K: Hash + Eq> StartIntervals<K> {
             Arc::new(NextStart {
                 interval: Arc::clone(&self.interval),
                 next_in_line: tokio::sync::Mutex::default(),
-                times: Mutex::new(StartTimes { next_turn: now, next_start: now }),
+                times: Mutex::new(StartTimes { next_turn: now + time, next_start: now + time }),
             })
         });
         Some(Arc::clone(next))

@@ -310,6 +310,22 @@ async fn remaining_site_delay_is_known_until_it_has_passed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn longer_site_delay_holds_for_the_next_request_also_if_there_was_none_before() {
+    let site = Domain::from_throttle_key("one.test");
+    for before in [Duration::ZERO, SECOND] {
+        let throttle = HostThrottle::new(Duration::ZERO, 1).site_delay(before);
+        throttle.acquire("www.one.test").await.start(None).await.unwrap();
+        throttle.set_delays(Duration::ZERO, 5 * SECOND);
+        assert_eq!(throttle.site_cooldown(&site), 5 * SECOND, "{before:?}");
+        throttle.set_delays(Duration::ZERO, 2 * SECOND);
+        assert_eq!(throttle.site_cooldown(&site), 2 * SECOND, "{before:?}");
+        let started = Instant::now();
+        throttle.acquire("mail.one.test").await.start(None).await.unwrap();
+        assert!(started.elapsed() >= 2 * SECOND, "{:?}", started.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn requests_to_an_address_start_one_address_delay_apart() {
     let address = Some(IpAddr::from([192, 0, 2, 1]));
     let requests = ["one.test", "two.test", "three.test"].map(|host| (host, Duration::ZERO));

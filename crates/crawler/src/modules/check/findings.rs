@@ -222,7 +222,7 @@ impl<'u> Findings<'u> {
         self.open(key, finding);
     }
 
-    /// CheckCounts the URLs that no page links to and of which no details are kept.
+    /// Counts the URLs that no page links to and of which no details are kept.
     fn count_dropped(&mut self, targets: &HashSet<u64>, mut in_loops: HashSet<u64>) {
         let is_dropped =
             |state: &UrlState| matches!(state, UrlState::Dropped { .. } | UrlState::DroppedRedirect(_));

@@ -5,6 +5,7 @@ mod delays;
 mod many_workers;
 mod recording_storage;
 mod requisites;
+mod waiting_hosts;
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use super::domain_entry::DomainEntry;
 use super::workers::WorkerEntry;
 use super::{Timer, WaitingUrls};
 use crate::domain::Domain;
-use crate::log;
+use crate::log::HostEvent;
 
 /// How long the leases of a domain that moves may take to end. No URL of the domain is leased meanwhile.
 const MAX_MOVE_TIME: Duration = Duration::from_secs(5);
@@ -58,8 +58,8 @@ impl<Q: Default> WaitingUrls<Q> {
         }
         // The list of domains without an owner is every worker's list.
         let Some(from) = from else { return };
-        log::domain_moved(domain, from, to);
         let listed = std::mem::take(&mut entry.listed);
+        self.add_event(HostEvent::Moved { domain: domain.clone(), from, to });
         if let Some(worker) = self.workers.get_mut(from) {
             for queue in listed {
                 worker.ready.0[usize::from(queue)].retain(|other| other != domain);

@@ -7,10 +7,11 @@ end
 local function write_member(role, member) call('HSET', base .. 'members', role, cmsgpack.pack(member)) end
 local function heartbeat_of(member) return ('%.0f'):format(member.heartbeat) end
 -- The crawl's phase ('purged' for a while after a purge), end, run, version of settings, elapsed time, whether it is archived,
--- version of what was changed since it started.
+-- version of what was changed since it started, whether somebody looks at its statistics.
 local function state()
   local state = call('HMGET', base .. 'crawl', 'phase', 'end', 'run', 'version', 'elapsed', 'archived', 'live')
   for i = 3, 7 do state[i] = tonumber(state[i] or 0) end
   state[1], state[2] = state[1] or call('EXISTS', base .. 'purged') == 1 and 'purged' or '', state[2] or ''
+  state[8] = call('EXISTS', base .. 'watched')
   return state
 end

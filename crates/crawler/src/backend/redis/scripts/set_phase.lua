@@ -13,7 +13,9 @@ if to == 'seeding' then
   -- What was changed in an earlier run is undone.
   local undone = phase == 'ended' and call('HDEL', key, 'changes') == 1
   if change ~= '' or undone then call('HINCRBY', key, 'live', 1) end
-  call('DEL', base .. 'reports', base .. 'result', base .. 'purged')
+  -- Seeds that are added to a run do not remove the reports of its processes.
+  if phase ~= 'seeding' and phase ~= 'running' then call('DEL', base .. 'reports') end
+  call('DEL', base .. 'result', base .. 'purged')
 elseif to == 'resumed' then call('HDEL', key, 'archived')
 elseif to == 'running' and phase == 'seeding' and is_current then call('HSET', key, 'phase', 'running')
 elseif to == 'ended' and phase == 'running' and is_current then call('HSET', key, 'phase', 'ended', 'end', ending)

@@ -113,7 +113,7 @@ impl DirectoryPart {
         written.map_err(|error| files::write_error(&self.files.path().join(name), error))
     }
 
-    /// Writes a tombstone: versions of the page with smaller lease ids do not count.
+    /// Writes a tombstone: versions of the page with this lease id or a smaller one do not count.
     pub(super) fn retract(&mut self, task_id: u64, lease_id: u64) -> Result<(), StorageError> {
         let before = self.tombstones.length();
         self.tombstones.append(format!("{task_id} {lease_id}\n").as_bytes());

@@ -78,7 +78,7 @@ pub(super) struct IndexEntry {
     pub(super) task_id: u64,
     pub(super) lease_id: u64,
     pub(super) offset: u64,
-    /// `None` for a tombstone: versions with smaller lease ids do not count.
+    /// `None` for a tombstone: versions with this lease id or a smaller one do not count.
     pub(super) length: Option<u64>,
 }
 

@@ -108,8 +108,10 @@ pub fn merge(
 
 /// Keeps one version of each page, in the order of task ids, and counts the others.
 fn keep_latest_versions(versions: &mut Vec<PageVersion>, report: &mut MergeReport) {
-    // The largest lease id of each task comes first.
-    versions.sort_unstable_by_key(|it| (it.task_id, std::cmp::Reverse(it.lease_id), it.part, it.offset));
+    // The largest lease id of each task comes first, with its tombstone before its page: the crawl did not take that page.
+    versions.sort_unstable_by_key(|it| {
+        (it.task_id, std::cmp::Reverse(it.lease_id), !it.tombstone, it.part, it.offset)
+    });
     for of_task in versions.chunk_by(|one, other| one.task_id == other.task_id) {
         let pages = of_task.iter().filter(|it| !it.tombstone).count() as u64;
         report.superseded += pages.saturating_sub(1);

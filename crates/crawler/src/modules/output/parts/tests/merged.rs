@@ -104,6 +104,22 @@ fn retracted_page_is_left_out_unless_a_later_lease_added_it() {
 }
 
 #[test]
+fn page_that_the_crawl_did_not_take_is_retracted_by_its_own_lease() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut parts = open(directory.path(), 1).unwrap();
+    for task_id in [1, 2, 3] {
+        add(&mut parts, task_id, 7);
+    }
+    parts.add(2, 7, &[]).unwrap();
+    drop(parts);
+    for output in OUTPUTS {
+        let parts = part_paths(directory.path(), output, &[1]);
+        let report = merge_into(&parts, &directory.path().join(format!("all{}", output.1)), false).unwrap();
+        assert_eq!((report.pages, report.retracted, report.superseded), (2, 1, 0), "{output:?}");
+    }
+}
+
+#[test]
 fn parts_of_different_crawls_or_outputs_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
