@@ -303,6 +303,18 @@ impl RemoteCrawl {
     }
 }
 
+/// Names robots.txt as the reason for which hosts wait: the frontier does not know that, only the workers do.
+fn name_robots_waits(snapshot: &mut Snapshot, statistics: &Statistics) {
+    for waiting in snapshot.waiting_hosts.iter_mut().filter(|host| host.why != WaitReason::Paused) {
+        if let Some(host) = statistics.hosts.get(&waiting.host)
+            && host.robots == RobotsState::Unavailable
+        {
+            let cause = host.last_failure.as_deref().unwrap_or("it could not be fetched");
+            waiting.why = WaitReason::RobotsTxt(cause.to_owned());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::error::Error as _;
@@ -326,17 +338,5 @@ mod tests {
             full.starts_with(&format!("cannot reach Redis at redis://127.0.0.1:1: {cause}; is it running")),
             "{full}"
         );
-    }
-}
-
-/// Names robots.txt as the reason for which hosts wait: the frontier does not know that, only the workers do.
-fn name_robots_waits(snapshot: &mut Snapshot, statistics: &Statistics) {
-    for waiting in snapshot.waiting_hosts.iter_mut().filter(|host| host.why != WaitReason::Paused) {
-        if let Some(host) = statistics.hosts.get(&waiting.host)
-            && host.robots == RobotsState::Unavailable
-        {
-            let cause = host.last_failure.as_deref().unwrap_or("it could not be fetched");
-            waiting.why = WaitReason::RobotsTxt(cause.to_owned());
-        }
     }
 }

@@ -147,6 +147,11 @@ impl HostTable {
         self.hosts.len()
     }
 
+    /// Whether there is no host.
+    pub fn is_empty(&self) -> bool {
+        self.hosts.is_empty()
+    }
+
     /// The hosts with the largest values of a measure, the largest first.
     pub fn top<K: Ord>(
         &self,
