@@ -76,6 +76,22 @@ impl Histogram {
         }
     }
 
+    /// The mean, in seconds or bytes; `None` without values.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum() / self.count as f64)
+    }
+
+    /// The bound below which this part of the values is, from 0 to 1; `None` without values, infinite in the last bucket.
+    pub fn quantile(&self, part: f64) -> Option<f64> {
+        let wanted = (part * self.count as f64).ceil().max(1.0) as u64;
+        let mut below = 0;
+        let bucket = self.counts.iter().position(|count| {
+            below += count;
+            below >= wanted
+        });
+        bucket.map(|bucket| self.bounds().get(bucket).copied().unwrap_or(f64::INFINITY))
+    }
+
     /// Counts a time.
     pub fn record(&mut self, time: Duration) {
         self.add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
@@ -127,5 +143,8 @@ mod tests {
         }
         assert_eq!((times.counts[1], times.counts[2], times.counts[BOUNDS]), (2, 1, 1));
         assert_eq!((times.count, times.sum()), (4, 600.004));
+        assert_eq!((times.quantile(0.5), times.quantile(0.75)), (Some(0.001), Some(0.0025)));
+        assert_eq!(times.quantile(1.0), Some(f64::INFINITY));
+        assert_eq!(Histogram::new(Unit::Bytes).quantile(0.5), None);
     }
 }

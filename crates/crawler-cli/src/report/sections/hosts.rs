@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crawler::internal::statistics::HostStatistics;
+use crawler::internal::statistics::host_table::MAX_HOSTS;
 
 use super::{milliseconds, percent};
 use crate::dashboard::robots_name;
@@ -24,12 +25,9 @@ pub fn hosts(content: &ReportContent) -> Option<Section<'static>> {
     }
     let mut section = Section::new("hosts", "Hosts");
     let mut sentence = format!("{} got requests.", counted(hosts.len() as u64, "host"));
-    if hosts.removed() > 0 {
-        sentence = format!(
-            "The {} hosts with the most requests; about {} with fewer are left out.",
-            number(hosts.len() as u64),
-            number(hosts.removed())
-        );
+    if hosts.len() >= MAX_HOSTS {
+        let kept = number(hosts.len() as u64);
+        sentence = format!("The {kept} hosts with the most requests; those with fewer are left out.");
     }
     section.say(sentence);
     if hosts.len() > 1 {

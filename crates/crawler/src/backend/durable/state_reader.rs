@@ -188,7 +188,7 @@ impl StateReader {
     pub fn control(&mut self, action: ControlAction) -> Result<String, String> {
         match self.answer(Inquiry::Control(action.clone())) {
             Ok(Answer::Control(Err(error))) if error == action.error(NOT_RUNNING) => {
-                let (Source::File(_, directory) | Source::Process(directory)) = &self.0;
+                let (Source::File(_, directory, _) | Source::Process(directory)) = &self.0;
                 Err(format!("{error}; run it with: crawler resume '{}'", directory.display()))
             }
             Ok(Answer::Control(done)) => done,

@@ -12,6 +12,7 @@ fn set_delays(state: &mut LocalState<MemoryStorage>, delay: Duration, site_delay
         max_bytes: 1_000_000,
         delay,
         site_delay,
+        blocked: None,
     });
 }
 

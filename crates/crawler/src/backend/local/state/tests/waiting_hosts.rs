@@ -54,6 +54,7 @@ async fn all_hosts_of_a_paused_crawl_wait_for_its_continuation() {
             max_bytes: 1_000_000,
             delay: SECOND_OF_TIME,
             site_delay: Duration::ZERO,
+            blocked: None,
         });
         waiting(&mut state, "a.test").unwrap().why
     };
