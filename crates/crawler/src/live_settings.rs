@@ -240,7 +240,9 @@ fn limited(time: Duration, max: Duration) -> Result<Duration, String> {
 fn add_limited(list: &mut Vec<String>, entry: String, max: usize) -> Result<(), String> {
     if list.len() >= max {
         let max = number(max as u64);
-        return Err(format!("{max} are blocked already; stop the crawl and resume it with --exclude"));
+        return Err(format!(
+            "{max} are blocked already; stop the crawl, and exclude them when it is resumed"
+        ));
     }
     list.push(entry);
     Ok(())
@@ -320,7 +322,7 @@ mod tests {
         assert!(settings.with(&ControlAction::BlockPattern("x".into())).is_err());
         settings.blocked_hosts = (0..10_000).map(|number| format!("h{number}.test")).collect();
         let error = settings.with(&ControlAction::BlockHost("a.test".into())).unwrap_err();
-        assert!(error.starts_with("cannot block the host: 10000 are blocked already; "), "{error}");
+        assert!(error.starts_with("cannot block the host: 10,000 are blocked already; "), "{error}");
         assert!(settings.with(&ControlAction::BlockHost("h7.test".into())).is_ok(), "it is blocked already");
     }
 

@@ -213,19 +213,21 @@ impl<R: Backend> Worker<R> {
                 }
                 () = self.capacity.freed(), if room == 0 => {}
                 leases = backend.lease(self.id, room.min(LEASE_BATCH), POLL_INTERVAL), if room > 0 => {
-                    let leases = leases?;
-                    leases.iter().for_each(|lease| log::leased(self.id, lease));
-                    let (without_request, leases): (Vec<Lease>, Vec<Lease>) =
-                        leases.into_iter().partition(|lease| lease.no_request.is_some());
-                    if !without_request.is_empty() {
-                        skipped += without_request.len();
-                        completions.spawn(Arc::clone(&self).complete_without_request(without_request));
-                    }
-                    for lease in leases {
+                    let mut without_request = Vec::new();
+                    for lease in leases? {
+                        log::leased(self.id, &lease);
+                        if lease.no_request.is_some() {
+                            without_request.push(lease);
+                            continue;
+                        }
                         let url = Arc::clone(&lease.url);
                         let host = throttle_key(&url);
                         self.fetcher.throttle().cool_down(host, lease.cooldown);
                         hosts.add(host, lease);
+                    }
+                    if !without_request.is_empty() {
+                        skipped += without_request.len();
+                        completions.spawn(Arc::clone(&self).complete_without_request(without_request));
                     }
                 }
             }
