@@ -18,7 +18,7 @@ TEST_THREADS ?= 8
 CAPI_TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))/capi
 # `make test`: the Python that reads back what outputs write, and its packages.
 TEST_PYTHON = $(abspath $(or $(CARGO_TARGET_DIR),target))/python
-TEST_PYTHON_PACKAGES ?= pyarrow duckdb networkx
+TEST_PYTHON_PACKAGES ?= pyarrow duckdb networkx warcio
 # `make fuzz`: seconds per fuzz target, and the targets.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
@@ -41,7 +41,7 @@ demo: ## crawl a small site served on loopback, no network needed
 	$(CARGO) run --profile demo -p crawler-cli -- demo
 
 test: ## run all tests; installs missing programs with apt and Python packages from PyPI
-	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server bash=bash zsh=zsh fish=fish groff=groff-base mandoc=mandoc openssl=openssl chromium=chromium python3=python3-venv promtool=prometheus /usr/sbin/logrotate=logrotate fuser=psmisc '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
+	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server bash=bash zsh=zsh fish=fish groff=groff-base mandoc=mandoc openssl=openssl chromium=chromium python3=python3-venv promtool=prometheus /usr/sbin/logrotate=logrotate fuser=psmisc wget=wget '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
 	scripts/python-packages "$(TEST_PYTHON)" $(TEST_PYTHON_PACKAGES)
 	@# The C tests link the library as it is installed: built alone, without the network features of the other crates.
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-only \
@@ -82,11 +82,12 @@ audit: ## check licences, sources, duplicate versions and security advisories of
 		echo 'advisories: SKIPPED, the RustSec database cannot be fetched from github.com' >&2; \
 	fi
 
-bench: ## compare with wget2, wget, spider, the least possible cost and a simple C library; measure outputs, broad crawls, memory and Redis
+bench: ## compare with wget2, wget, spider, the least possible cost and a simple C library; measure outputs, replays, broad crawls, memory and Redis
 	scripts/need cc=gcc
 	python3 bench/classic.py
 	python3 bench/pipeline.py
 	python3 bench/outputs.py
+	python3 bench/replay.py
 	python3 bench/content.py
 	python3 bench/broad.py
 	python3 bench/frontier.py

@@ -17,6 +17,7 @@ mod login;
 mod merge;
 mod outputs;
 mod proxy;
+mod replay;
 mod report;
 mod resume;
 pub mod settings;
@@ -47,6 +48,7 @@ pub use self::login::LoginArgs;
 pub use self::merge::has_credentials;
 pub use self::outputs::{output_path, writes_to_stdout};
 pub use self::proxy::PROXY_VARIABLE;
+pub use self::replay::ReplayJob;
 pub use self::report::{ReportJob, ReportTarget};
 pub use self::resume::ResumeOptions;
 pub use self::url_query::{CrawlSource, UrlQuery};
@@ -58,6 +60,7 @@ use self::dashboard::DashboardCommandArgs;
 use self::errors::{Explainer, UsageError};
 pub use self::fetch::FetchArgs;
 pub use self::fetch::INSECURE;
+use self::replay::ReplayArgs;
 use self::report::ReportArgs;
 use self::settings::{CommandLine, Settings, misspelt_variables};
 use self::url_query::UrlQueryArgs;
@@ -92,6 +95,9 @@ enum CliCommand {
     /// Continue a crawl that was started with --state
     #[command(name = RESUME, after_help = help::AFTER_RESUME_HELP)]
     Resume(Box<ResumeOptions>),
+    /// Process the pages of web archives (WARC, WACZ) with modules
+    #[command(after_help = help::AFTER_REPLAY_HELP)]
+    Replay(Box<ReplayArgs>),
     /// Print a page that a crawl with --state or --redis stored
     #[command(after_help = help::AFTER_SHOW_HELP)]
     Show(UrlQueryArgs),
@@ -189,6 +195,8 @@ pub enum Command {
     Crawl(Box<CrawlJob>),
     /// Continue a crawl from its state directory.
     Resume(Box<ResumeOptions>),
+    /// Process the pages of archives.
+    Replay(Box<ReplayJob>),
     /// Print a stored page.
     Show(UrlQuery),
     /// Show the outcome of a URL.
@@ -374,6 +382,7 @@ impl Cli {
             }
             Some(CliCommand::Check(check)) => Command::Crawl(Box::new(check.validate()?)),
             Some(CliCommand::Resume(options)) => Command::Resume(Box::new(options.validate()?)),
+            Some(CliCommand::Replay(replay)) => Command::Replay(Box::new(replay.validate()?)),
             Some(CliCommand::Show(query)) => Command::Show(query.validate()?),
             Some(CliCommand::Why(query)) => Command::Why(query.validate()?),
             Some(CliCommand::Dashboard(dashboard)) => Command::Dashboard(Box::new(dashboard.validate()?)),

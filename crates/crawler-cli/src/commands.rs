@@ -14,6 +14,7 @@ pub mod health;
 pub mod inspect;
 pub mod manual;
 pub mod remote;
+pub mod replay;
 pub mod report;
 pub mod role;
 pub mod state_status;

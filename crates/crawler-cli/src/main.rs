@@ -29,6 +29,8 @@ const EXIT_USAGE: u8 = 2;
 const EXIT_NOT_WRITTEN: u8 = 3;
 /// A worker left its crawl, because the proxy could not be used.
 const EXIT_PROXY: u8 = 4;
+/// Records of an archive were damaged, or an archive could not be read to its end.
+const EXIT_DAMAGED: u8 = 5;
 /// SIGINT ended the crawl: 128 + the signal's number, as in shells.
 const EXIT_INTERRUPTED: u8 = 130;
 /// SIGTERM ended the crawl.
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         }
         Command::Crawl(job) => runtime.block_on(commands::crawl::run(*job)),
         Command::Resume(options) => runtime.block_on(commands::crawl::resume(*options)),
+        Command::Replay(job) => runtime.block_on(commands::replay::run(*job)),
         Command::Show(query) => runtime.block_on(commands::inspect::show(&query)),
         Command::Why(query) => runtime.block_on(commands::inspect::why(&query)),
         Command::Dashboard(job) => runtime.block_on(commands::dashboard::run(*job)),

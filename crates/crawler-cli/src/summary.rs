@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crawler::internal::backend::Snapshot;
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
+use crawler::internal::replay::ReplayReport;
 use crawler::internal::stats::Stats;
 use crawler::{Outcome, OutcomeGroup};
 use serde::Serialize;
@@ -234,11 +235,7 @@ impl Counts {
 
     /// The table of all counts.
     pub fn table(&self, time: Duration) -> String {
-        let rows = self.rows(time);
-        let rows: Vec<(&str, String, &str)> =
-            rows.iter().map(|row| (row.name, number(row.count), row.detail.as_str())).collect();
-        let width = rows.iter().map(|(_, count, _)| count.len()).max().unwrap_or(0).max(COUNT_WIDTH);
-        rows.iter().map(|(name, count, detail)| line(name, count, detail, width)).collect()
+        table_of(&self.rows(time))
     }
 
     /// The rows of the table of all counts. Those that are zero are left out, except pages, links and requests.
@@ -267,6 +264,42 @@ impl Counts {
         let rows = rows.into_iter().map(|(name, count, detail)| Row { name, count, detail });
         rows.filter(is_shown).collect()
     }
+}
+
+/// The table of a replay. Rows that are zero are left out, except pages and records.
+pub fn replay_table(report: &ReplayReport) -> String {
+    let (counts, time) = (&report.counts, report.elapsed);
+    let in_group = |group| Breakdown::of_group(&counts.outcomes, group);
+    let listed =
+        |breakdown: &Breakdown| breakdown.reasons(|reason, count| format!("{reason} {}", number(count)));
+    let (skipped, failed) = (in_group(OutcomeGroup::Skipped), in_group(OutcomeGroup::Failed));
+    let left_out = listed(&Breakdown::new(counts.left_out.clone()));
+    let records = if left_out.is_empty() { left_out } else { format!("not used: {left_out}") };
+    let pages_per_second = counts.pages() as f64 / time.as_secs_f64().max(0.001);
+    let speed =
+        format!("{} read · {} · {}", bytes(counts.archive_bytes), rate(pages_per_second), elapsed(time));
+    let rows = [
+        ("Pages", counts.pages(), bytes(counts.bytes)),
+        ("Redirects", in_group(OutcomeGroup::Redirect).total, String::new()),
+        ("Skipped", skipped.total, listed(&skipped)),
+        ("Failed", failed.total, failed.reasons(|reason, count| format!("{reason} ×{}", number(count)))),
+        ("Requisites", in_group(OutcomeGroup::Requisite).total, String::new()),
+        ("Records", counts.records, records),
+        ("Damaged", counts.damaged, "records that were skipped".into()),
+        ("Unreadable", counts.failed_archives, "archives that were not read to their end".into()),
+        ("Archives", report.archives as u64, speed),
+    ];
+    let rows = rows.into_iter().map(|(name, count, detail)| Row { name, count, detail });
+    let is_shown = |row: &Row| row.count > 0 || matches!(row.name, "Pages" | "Records");
+    table_of(&rows.filter(is_shown).collect::<Vec<_>>())
+}
+
+/// The rows as lines of a table.
+fn table_of(rows: &[Row]) -> String {
+    let rows: Vec<(&str, String, &str)> =
+        rows.iter().map(|row| (row.name, number(row.count), row.detail.as_str())).collect();
+    let width = rows.iter().map(|(_, count, _)| count.len()).max().unwrap_or(0).max(COUNT_WIDTH);
+    rows.iter().map(|(name, count, detail)| line(name, count, detail, width)).collect()
 }
 
 /// The name of a group of outcomes.

@@ -60,6 +60,8 @@ expose!(
     #[cfg(feature = "net")]
     prioritizer,
     #[cfg(feature = "net")]
+    replay,
+    #[cfg(feature = "net")]
     scope,
     #[cfg(feature = "net")]
     similarity,
@@ -81,6 +83,8 @@ expose!(
     time_text,
     #[cfg(feature = "net")]
     url_record,
+    #[cfg(feature = "net")]
+    warc,
     #[cfg(feature = "net")]
     worker,
 );

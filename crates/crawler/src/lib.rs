@@ -99,6 +99,8 @@ mod prioritizer;
 #[cfg(feature = "net")]
 mod proxy;
 #[cfg(feature = "net")]
+mod replay;
+#[cfg(feature = "net")]
 mod request_settings;
 #[cfg(feature = "net")]
 mod scope;
@@ -126,6 +128,8 @@ mod time_text;
 mod url_list;
 #[cfg(feature = "net")]
 mod url_record;
+#[cfg(feature = "net")]
+mod warc;
 #[cfg(feature = "net")]
 mod worker;
 

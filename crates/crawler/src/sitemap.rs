@@ -3,7 +3,7 @@
 //!
 //! Its [kind](TaskKind::Sitemap) tells it from a page of the same URL. Its depth is the number of sitemap indexes that led to it.
 
-mod date;
+pub(crate) mod date;
 mod document;
 pub mod reader;
 

@@ -31,11 +31,11 @@ use crate::seed_files::SeedFiles;
 use crate::values;
 
 /// The default of `--similarity`.
-const DEFAULT_SIMILARITY: f64 = 0.9;
+pub const DEFAULT_SIMILARITY: f64 = 0.9;
 
 /// The default of `--max-page-bytes`, and that of a mirror.
-const DEFAULT_PAGE_BYTES: usize = 500_000;
-const MIRROR_PAGE_BYTES: usize = 10_000_000;
+pub const DEFAULT_PAGE_BYTES: usize = 500_000;
+pub const MIRROR_PAGE_BYTES: usize = 10_000_000;
 
 /// The options of `crawler crawl`. They are serialized into the crawl's state; each key is the name of its option.
 #[derive(clap::Args, Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -213,6 +213,34 @@ Examples:
   crawler resume crawl-state --retry-failed
   crawler resume crawl-state https://example.org/new";
 
+pub const AFTER_REPLAY_HELP: &str = "\
+Each response with an http or https URL becomes a page as in 'crawler crawl',
+with the same modules and outputs, except check. Nothing is requested from the
+network. A URL that is archived more than once is used once: its first page.
+Revisit records, redirects and errors are no pages; the output urls has them.
+
+Damaged records are reported with their position and skipped. A replay that was
+interrupted cannot be resumed: start it again with --overwrite.
+
+SIZE is a number followed by KB or MB (or KiB, MiB); without a unit, bytes.
+
+Exit status:
+  0    all archives were read, or the limit of pages was reached
+  1    the archives have no page, or the summary was not printed
+  2    invalid arguments, or an archive cannot be opened; nothing was written
+  3    an output could not be written, or a module can process no more pages
+  5    records were damaged, or an archive could not be read to its end; the
+       outputs have all other pages
+  130  interrupted by Ctrl-C; the outputs have the pages that were read before
+  143  terminated by SIGTERM; the outputs have the pages that were read before
+A second signal exits at once.
+
+Examples:
+  crawler replay crawl.warc.gz --module jsonl=pages.jsonl,fields=url,title,text
+  crawler replay *.warc.gz --module parquet=pages.parquet --module urls=urls.csv
+  crawler replay site.wacz --module mirror=site
+  curl -s https://example.org/a.warc.gz | crawler replay - --module jsonl=-";
+
 pub const AFTER_SHOW_HELP: &str = "\
 The decoded body is printed to standard output, unchanged.
 
@@ -516,6 +544,7 @@ mod tests {
             AFTER_HELP,
             AFTER_CRAWL_HELP,
             AFTER_RESUME_HELP,
+            AFTER_REPLAY_HELP,
             AFTER_SHOW_HELP,
             AFTER_WHY_HELP,
             AFTER_FRONTIER_HELP,

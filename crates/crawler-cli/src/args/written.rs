@@ -13,7 +13,7 @@ use crawler::internal::modules::output::files::{check_distinct as check_outputs,
 use crawler::internal::modules::registry::{self, RegisteredModule};
 
 use super::outputs::{is_program, writes_to_stdout};
-use super::{ClassicJob, CollectJob, CollectOutput, Command, CrawlOptions, LogArgs, ProgressForm};
+use super::{ClassicJob, CollectJob, CollectOutput, Command, CrawlOptions, LogArgs, ProgressForm, ReplayJob};
 use crate::commands::crawl::options_on_resume;
 use crate::commands::crawl::summary_file::{is_stderr, is_stdout};
 
@@ -179,13 +179,7 @@ impl CrawlOptions {
         written.extend(self.report.as_deref().map(|path| Written::file("--report", path)));
         let report = self.check.iter().filter(|check| check.is_printed);
         written.extend(report.map(|_| Written::stdout("the report (without --output)")));
-        for module in &self.module {
-            match registry::parse(module) {
-                _ if writes_to_stdout(module) => written.push(Written::stdout(format!("--module {module}"))),
-                Ok(RegisteredModule::Output(spec)) => written.extend(Written::output(module, &spec)),
-                _ => {}
-            }
-        }
+        written.extend(of_modules(&self.module));
         let state = self.state.as_deref().map(Location::new);
         written.extend(state.map(|state| Written { option: "--state".into(), place: Place::State(state) }));
         written.extend(self.fetch.login.save_cookies().map(|path| Written::file("--save-cookies", path)));
@@ -197,21 +191,45 @@ impl CrawlOptions {
 
     /// Checks that no two outputs use the same file, or standard output.
     pub(super) fn check_outputs(&self) -> Result<(), String> {
-        let outputs = self.module.iter().filter_map(|module| match registry::parse(module) {
-            Ok(RegisteredModule::Output(spec)) => Some(spec),
-            _ => None,
-        });
-        check_outputs(&outputs.collect::<Vec<_>>()).map_err(|error| error.to_string())?;
-        check_distinct(&self.written())
+        check_modules(&self.module, &self.written())
     }
 
     /// Checks that nothing else is written to the log.
     pub fn check_log(&self, log: &LogArgs) -> Result<(), String> {
-        // A program may print to standard output.
-        let programs = self.module.iter().filter(|module| is_program(module));
-        let programs = programs.map(|module| Written::stdout(format!("--module {module}")));
-        log.check_distinct(&self.written().into_iter().chain(programs).collect::<Vec<_>>())
+        log.check_distinct(&self.written().into_iter().chain(programs(&self.module)).collect::<Vec<_>>())
     }
+}
+
+impl ReplayJob {
+    /// Checks that nothing else is written to the log.
+    fn check_log(&self, log: &LogArgs) -> Result<(), String> {
+        log.check_distinct(&of_modules(&self.modules).chain(programs(&self.modules)).collect::<Vec<_>>())
+    }
+}
+
+/// What modules and outputs write.
+pub(super) fn of_modules(modules: &[String]) -> impl Iterator<Item = Written> {
+    modules.iter().flat_map(|module| match registry::parse(module) {
+        _ if writes_to_stdout(module) => vec![Written::stdout(format!("--module {module}"))],
+        Ok(RegisteredModule::Output(spec)) => Written::output(module, &spec),
+        _ => Vec::new(),
+    })
+}
+
+/// Programs, which may print to standard output.
+fn programs(modules: &[String]) -> impl Iterator<Item = Written> {
+    let programs = modules.iter().filter(|module| is_program(module));
+    programs.map(|module| Written::stdout(format!("--module {module}")))
+}
+
+/// Checks that no two of a command's modules, and nothing else that it writes, use the same file, or standard output.
+pub(super) fn check_modules(modules: &[String], written: &[Written]) -> Result<(), String> {
+    let outputs = modules.iter().filter_map(|module| match registry::parse(module) {
+        Ok(RegisteredModule::Output(spec)) => Some(spec),
+        _ => None,
+    });
+    check_outputs(&outputs.collect::<Vec<_>>()).map_err(|error| error.to_string())?;
+    check_distinct(written)
 }
 
 impl ClassicJob {
@@ -272,6 +290,7 @@ impl Command {
             Command::Crawl(job) => job.options.check_log(log),
             Command::ClassicCrawl(job) => log.check_distinct(&job.written()),
             Command::Collect(job) => log.check_distinct(&job.written()),
+            Command::Replay(job) => job.check_log(log),
             Command::Resume(resume) if log.file().is_some() => {
                 match options_on_resume(resume.as_ref().clone()) {
                     Ok((options, _)) => options.check_log(log),

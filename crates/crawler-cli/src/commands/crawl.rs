@@ -26,7 +26,7 @@ use self::outcome_log::OutcomeLog;
 use self::resume_hints::quoted;
 use self::saved_options::SavedOptions;
 use self::stdout_reader::StdoutReader;
-pub use self::summary::stop_reason;
+pub use self::summary::{module_failures_line, stop_reason};
 use self::summary_file::SummaryFile;
 use crate::args::{CrawlJob, CrawlOptions, CrawlSource, ProgressForm, ResumeOptions, Verbosity};
 use crate::commands::check::{self, ReportDirectory};

@@ -8,6 +8,7 @@ const COMMANDS: [&str; 18] = [
     "crawl",
     "check",
     "resume",
+    "replay",
     "show",
     "why",
     "dashboard",

@@ -55,6 +55,7 @@ mod politeness;
 mod programs;
 mod proxies;
 mod redirects;
+mod replay;
 mod report;
 mod report_page;
 mod requests;

@@ -2,7 +2,7 @@
 
 pub(crate) mod budgets;
 pub(crate) mod compressed_queue;
-mod content_index;
+pub(crate) mod content_index;
 pub(crate) mod counters;
 mod host_cooldowns;
 mod host_health;

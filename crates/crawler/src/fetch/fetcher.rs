@@ -206,17 +206,7 @@ impl Fetcher {
 
     async fn try_download(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
         let download = self.client.send(url, budget).await?;
-        match download.status {
-            204 | 205 => {
-                Err(Outcome::UnsupportedMedia { what: format!("HTTP {}, no content", download.status) })
-            }
-            200..=299 => Ok(download),
-            _ if download.redirect.is_some() => Ok(download),
-            301 | 302 | 303 | 307 | 308 => {
-                Err(Outcome::InvalidResponse { cause: "redirect without a Location header".into() })
-            }
-            code => Err(Outcome::HttpStatus { code, retry_after: download.retry_after }),
-        }
+        download.check_status().map(|()| download)
     }
 }
 

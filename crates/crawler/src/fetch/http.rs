@@ -32,6 +32,7 @@ use url::Url;
 pub(crate) use self::address::ADDRESS_KINDS;
 pub use self::address::{AddressKinds, non_public_kind};
 pub use self::body::BodyPolicy;
+pub(crate) use self::body::read_stored;
 pub use self::byte_counter::{BodyGrant, ByteBudget, ByteCounter, GrantFuture, RequestProgress};
 pub use self::connect::PinKinds;
 use self::connect::{Connector, describe_io_error};
@@ -73,6 +74,36 @@ pub struct Download {
 }
 
 impl Download {
+    /// A response with this status and these headers, without them and without its body.
+    pub(crate) fn of_head(status: u16, headers: &HeaderMap) -> Download {
+        let location = headers.get(header::LOCATION).map(|value| headers::location(value.as_bytes()));
+        Download {
+            status,
+            content_type: headers::text(headers, header::CONTENT_TYPE),
+            redirect: location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)),
+            retry_after: headers::text(headers, header::RETRY_AFTER)
+                .and_then(|value| parse_retry_after(&value)),
+            headers: HeaderMap::new(),
+            media: Media::Text,
+            body: Bytes::new(),
+            truncated: false,
+            has_new_cookies: false,
+        }
+    }
+
+    /// Whether the status is that of a page or of a redirect; otherwise the outcome of its URL.
+    pub(crate) fn check_status(&self) -> Result<(), Outcome> {
+        match self.status {
+            204 | 205 => Err(Outcome::UnsupportedMedia { what: format!("HTTP {}, no content", self.status) }),
+            200..=299 => Ok(()),
+            _ if self.redirect.is_some() => Ok(()),
+            301 | 302 | 303 | 307 | 308 => {
+                Err(Outcome::InvalidResponse { cause: "redirect without a Location header".into() })
+            }
+            code => Err(Outcome::HttpStatus { code, retry_after: self.retry_after }),
+        }
+    }
+
     /// The robots directives in the headers that are for all crawlers, or for the one with this name.
     pub fn robots_directives(&self, product_token: &str) -> RobotsDirectives {
         let mut directives = RobotsDirectives::default();
@@ -326,22 +357,9 @@ async fn read_response(
     byte_counter: &ByteCounter<'_>,
 ) -> Result<(Download, bool), Outcome> {
     let (head, body) = response.into_parts();
-    let location = head.headers.get(header::LOCATION).map(|value| headers::location(value.as_bytes()));
     let status = head.status.as_u16();
-    let content_type = headers::text(&head.headers, header::CONTENT_TYPE);
-    byte_counter.response_started(status, content_type.as_deref());
-    let mut download = Download {
-        status,
-        content_type,
-        redirect: location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)),
-        retry_after: headers::text(&head.headers, header::RETRY_AFTER)
-            .and_then(|value| parse_retry_after(&value)),
-        headers: HeaderMap::new(),
-        media: Media::Text,
-        body: Bytes::new(),
-        truncated: false,
-        has_new_cookies: false,
-    };
+    let mut download = Download::of_head(status, &head.headers);
+    byte_counter.response_started(status, download.content_type.as_deref());
     if !head.status.is_success() || matches!(status, 204 | 205) {
         return Ok((download, body::drain(body, body_policy, byte_counter).await));
     }

@@ -24,6 +24,7 @@ use crate::page::Page;
 use crate::panics::catch_panic;
 use crate::pipeline::CrawlEnd;
 use crate::statistics::Recorder;
+use crate::task::Depth;
 use crate::task_kind::shown_url;
 use crate::url_record::UrlRecord;
 
@@ -342,8 +343,13 @@ impl PagePipeline {
                 seeds.insert(lease.url.to_string(), outcome.clone());
             }
         }
-        log::url_completed(&lease.url, lease.depth, outcome);
-        (self.on_outcome)(shown_url(&lease.url), outcome);
+        self.report_url(&lease.url, lease.depth, outcome);
+    }
+
+    /// Logs the outcome of a task's URL, and calls the callback with it.
+    pub(crate) fn report_url(&self, task_url: &str, depth: Depth, outcome: &Outcome) {
+        log::url_completed(task_url, depth, outcome);
+        (self.on_outcome)(shown_url(task_url), outcome);
     }
 
     /// The outcomes of the seeds that this process fetched, and of the URLs that they redirect to, by URL.

@@ -7,7 +7,7 @@ const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
 /// The Unix time of a date in seconds. `None` if it is no date, or before 1970 or after 2106.
-pub(super) fn unix_seconds(text: &str) -> Option<u32> {
+pub(crate) fn unix_seconds(text: &str) -> Option<u32> {
     let text = text.trim();
     if !text.is_ascii() || text.len() > 64 {
         return None;

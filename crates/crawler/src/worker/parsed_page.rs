@@ -54,7 +54,7 @@ impl ParsedPage {
     }
 
     /// A file that is not parsed: it has no links, and is not compared.
-    pub(super) fn unparsed(url: Url, depth: Depth, download: Download, config: &FetchConfig) -> ParsedPage {
+    pub(crate) fn unparsed(url: Url, depth: Depth, download: Download, config: &FetchConfig) -> ParsedPage {
         let product_token = config.product_token();
         let extract = PageExtract::new(download.robots_directives(product_token), product_token);
         ParsedPage::with(url, depth, download, Fingerprint::not_compared(), extract)
@@ -99,7 +99,7 @@ impl ParsedPage {
 }
 
 /// The files that a stylesheet refers to.
-pub(super) fn stylesheet_requisites(page: &Page, strip_query: &StripQuery) -> PageRequisites {
+pub(crate) fn stylesheet_requisites(page: &Page, strip_query: &StripQuery) -> PageRequisites {
     let mut extract = PageExtract::new(RobotsDirectives::default(), "");
     let content_type = page.content_type();
     let mut handler = StripLinks::new(strip_query, &mut extract);

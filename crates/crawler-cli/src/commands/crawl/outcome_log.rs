@@ -108,7 +108,7 @@ impl OutcomeLog {
 }
 
 /// The outcome of a URL in one line.
-fn line(url: &str, outcome: &Outcome) -> String {
+pub fn line(url: &str, outcome: &Outcome) -> String {
     let word = outcome_word(outcome);
     match outcome {
         Outcome::Page => format!("{word:>10}: {url}"),

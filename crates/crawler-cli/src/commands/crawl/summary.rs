@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crawler::ModuleFailures;
 use crawler::internal::backend::Budget;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
 
@@ -22,10 +23,7 @@ pub fn text(options: &CrawlOptions, report: &CrawlReport) -> String {
     for line in summaries.iter().flat_map(|summary| summary.lines()) {
         text += &format!("{}\n", printable(line));
     }
-    let failures: Vec<String> = report.module_failures.failures.iter().map(module_failures).collect();
-    if let (false, Some(last)) = (failures.is_empty(), &report.module_failures.last_failure) {
-        text += &format!("{} (last: {})\n", failures.join(", "), printable(last));
-    }
+    text += &module_failures_line(&report.module_failures).unwrap_or_default();
     if let Some(line) = page_rank_line(&report.snapshot) {
         text += &format!("{line}\n");
     }
@@ -35,6 +33,13 @@ pub fn text(options: &CrawlOptions, report: &CrawlReport) -> String {
         text += &format!("Stopped: {reason}\n");
     }
     text
+}
+
+/// How often modules and outputs failed, and the last failure, if there was one.
+pub fn module_failures_line(failures: &ModuleFailures) -> Option<String> {
+    let counts: Vec<String> = failures.failures.iter().map(module_failures).collect();
+    let last = failures.last_failure.as_ref().filter(|_| !counts.is_empty())?;
+    Some(format!("{} (last: {})\n", counts.join(", "), printable(last)))
 }
 
 fn module_failures((module, count): (&String, &u64)) -> String {

@@ -33,7 +33,7 @@ struct StoredPage {
 }
 
 /// What the index knows about a page.
-pub(super) enum IndexLookup {
+pub(crate) enum IndexLookup {
     /// It has no duplicate or near-duplicate.
     New,
     /// It has one.
@@ -89,7 +89,7 @@ impl ContentIndex {
 
     /// Finds the page from another URL that this one duplicates. Border cases are decided by the verdicts, or by the
     /// estimates if there are none.
-    pub(super) fn find(
+    pub(crate) fn find(
         &self,
         id: u64,
         fingerprint: &Fingerprint,

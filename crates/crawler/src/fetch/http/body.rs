@@ -141,6 +141,40 @@ pub(super) async fn read(
     Ok(!may_have_more || drain_up_to(body, MAX_TRAILING_BYTES, limit, counter).await)
 }
 
+/// Decodes a body that was stored as it was received, as [`read`] does while it receives one. Of one that `is_incomplete`, what there is
+/// is the body.
+pub(crate) fn read_stored(
+    download: &mut Download,
+    body: Bytes,
+    encoding: Option<&str>,
+    (policy, accepted): (BodyPolicy, &AcceptedTypes),
+    is_incomplete: bool,
+) -> Result<(), Outcome> {
+    let policy = policy.for_content(download.content_type.as_deref(), accepted);
+    let page = PageType::new(download.content_type.as_deref(), policy)?;
+    let limit = policy.limit();
+    let mut decoder = Decoder::new(encoding, limit, body.len()).map_err(unsupported_encoding)?;
+    let is_too_long = body.len() > limit;
+    let is_too_large = match decoder.feed(body) {
+        Ok(()) => is_too_long && !decoder.has_ended(),
+        Err(DecodeError::TooLarge) => true,
+        Err(DecodeError::Corrupt(cause)) => return Err(decode_failure(&cause)),
+    };
+    if is_too_large && !policy.truncates() {
+        return Err(Outcome::TooLarge { limit });
+    }
+    download.truncated = is_too_large || is_incomplete;
+    download.body = match download.truncated {
+        true => decoder.into_partial(),
+        false => decoder.finish().map_err(|error| match error {
+            DecodeError::TooLarge => Outcome::TooLarge { limit },
+            DecodeError::Corrupt(cause) => decode_failure(&cause),
+        })?,
+    };
+    download.media = page.media(&download.body)?;
+    Ok(())
+}
+
 /// Decodes received bytes, each step when all before it is granted. Returns whether the body is larger than the policy allows, and
 /// is to be truncated.
 async fn decode(
