@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use crate::common::binary;
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "crawl",
     "check",
     "resume",
