@@ -25,7 +25,7 @@ const NEARLY_FULL: f64 = 0.9;
 pub fn of(view: &CrawlView) -> Vec<String> {
     let CrawlView { snapshot, statistics, elapsed, limits, phase } = view;
     if let CrawlPhase::Ended(_) = phase {
-        return Vec::from_iter(given_up(&snapshot.unreachable_hosts));
+        return Vec::new();
     }
     let mut warnings = Vec::from_iter(network_down(snapshot));
     warnings.extend(failing_hosts(statistics, snapshot));
@@ -79,7 +79,7 @@ fn failing_hosts(statistics: &Statistics, snapshot: &Snapshot) -> Option<String>
 }
 
 /// Hosts whose URLs are not requested any more.
-fn given_up(hosts: &BTreeMap<String, String>) -> Option<String> {
+pub fn given_up(hosts: &BTreeMap<String, String>) -> Option<String> {
     let (host, cause) = hosts.first_key_value()?;
     Some(format!("gave up {host} ({cause}){}", and_others(hosts.len())))
 }

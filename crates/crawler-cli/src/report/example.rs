@@ -178,11 +178,11 @@ fn host_table(hosts: impl Iterator<Item = (String, u64)>) -> HostTable {
         let statistics = json!({"requests": requests, "pages": requests / 3 * 2, "bytes": requests.saturating_mul(31_000), "failures": index % 7,
             "consecutive_failures": 0, "last_failure": null, "latency_total_ms": requests.saturating_mul(40 + index * 7 % 300),
             "latency_max_ms": 900, "smallest_gap_ms": 1_000 + index * 13 % 90, "smallest_start_gap_ms": 1_100, "delay_ms": 1_000,
-            "robots": "Rules", "crawl_delay_ms": null, "last_request_at": null});
+            "robots": "Rules", "crawl_delay_ms": null, "last_request_at": null, "has_succeeded": true, "robots_at": null});
         (name, statistics)
     };
     let hosts: serde_json::Map<String, serde_json::Value> = (0..).zip(hosts).map(host).collect();
-    serde_json::from_value(json!({"hosts": hosts, "removed": 0})).unwrap()
+    serde_json::from_value(json!({"hosts": hosts})).unwrap()
 }
 
 fn findings(failed: u64) -> UrlFindings {

@@ -131,7 +131,7 @@ fn budgets_outages_and_hosts_that_were_given_up_are_warnings() {
     }
     (crawl.limits.max_time, crawl.elapsed) = (Some(Duration::from_secs(100)), Duration::from_secs(95));
     let expected = [
-        "the network is down for 2 m 10 s; no URL fails while requests wait",
+        "the network has been down for 2 m 10 s; no URL fails meanwhile",
         "gave up a.test (timeout), and 1 other host",
         "the crawl ends soon: 9,612 of 10,000 pages (--max-pages)",
         "the crawl ends soon: 1:35 of 1 m 40 s (--max-time)",
