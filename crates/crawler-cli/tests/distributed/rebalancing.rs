@@ -46,14 +46,15 @@ fn changes_of_owner(log: &Log) -> Vec<Instant> {
     by_host.collect()
 }
 
-/// From when on every host has got a request, and until when none has got its last one.
+/// From when on every host has got a request, and until when none has got its last one. A host with one page does not count.
 fn all_hosts_active(log: &Log) -> (Instant, Instant) {
-    let times = hosts(log).into_iter().map(|host| {
-        let times: Vec<Instant> = log.for_host(&host).iter().map(|hit| hit.started).collect();
-        (*times.iter().min().unwrap(), *times.iter().max().unwrap())
-    });
-    let times: Vec<(Instant, Instant)> = times.collect();
-    (times.iter().map(|(first, _)| *first).max().unwrap(), times.iter().map(|(_, last)| *last).min().unwrap())
+    let times = hosts(log)
+        .into_iter()
+        .map(|host| -> Vec<Instant> { log.for_host(&host).iter().map(|hit| hit.started).collect() });
+    let times: Vec<Vec<Instant>> = times.filter(|times| times.len() > 5).collect();
+    let first = times.iter().filter_map(|times| times.iter().min()).max().unwrap();
+    let last = times.iter().filter_map(|times| times.iter().max()).min().unwrap();
+    (*first, *last)
 }
 
 /// Asserts that the crawl is complete and that no host got two requests at once or one too early.
@@ -117,12 +118,14 @@ fn workers_with_equal_load_keep_their_domains() {
     check(&fixture);
     let log = fixture.web.log();
     check_fetched_once(&log);
-    // At the ends of the crawl one of them may have fewer domains with URLs, and gets some.
+    // At first, and at the end, one of them may have fewer domains with URLs than the other, and gets some.
     let (from, until) = all_hosts_active(&log);
     let start = log.iter().map(|hit| hit.started).min().unwrap();
-    let changes: Vec<_> = changes_of_owner(&log).into_iter().map(|at| at - start).collect();
-    let meanwhile = changes.iter().filter(|at| (from - start..until - start).contains(*at)).count();
-    assert!(from < until && meanwhile <= 1, "domains changed owners {meanwhile} times");
+    let settled = from + until.saturating_duration_since(from) / 4;
+    let span = settled - start..until.saturating_duration_since(start);
+    let changes: Vec<Duration> = changes_of_owner(&log).into_iter().map(|at| at - start).collect();
+    let is_kept = !changes.iter().any(|at| span.contains(at));
+    assert!(!span.is_empty() && is_kept, "domains changed owners at {changes:?}, in {span:?}");
     assert!(changes.len() <= 12, "domains changed owners {} times", changes.len());
 }
 

@@ -153,6 +153,8 @@ impl Display {
             Form::Nothing => {}
             // The summary follows.
             _ if matches!(view.phase, CrawlPhase::Ended(_)) => {}
+            // One object per second, and one at the end.
+            Form::Json if view.phase == CrawlPhase::Stopping => {}
             Form::Json => {
                 LiveStatus::new(view, &mut memory.history);
                 let rate = memory.history.page_rate().unwrap_or_default();
