@@ -198,7 +198,7 @@ fn a_web_of_endless_hosts_types_and_languages_leaves_statistics_bounded() {
     assert!(statistics.languages[OTHER] > 0);
     assert_eq!(statistics.languages.values().sum::<u64>(), HOSTS as u64);
     assert_eq!(statistics.content_types.len(), 1, "{:?}", statistics.content_types);
-    assert!(statistics.hosts.len() <= 1_000);
+    assert!((500..=1_000).contains(&statistics.hosts.len()), "{}", statistics.hosts.len());
     let bytes = serde_json::to_vec(&**statistics).unwrap().len();
     assert!(bytes < 1_000_000, "{bytes}");
 }

@@ -39,7 +39,6 @@ mod starts;
 mod startup_errors;
 mod status;
 mod tables;
-#[allow(dead_code, reason = "these tests do not use all of it")]
 #[path = "../command/terminal.rs"]
 mod terminal;
 mod urls;
