@@ -38,6 +38,8 @@ expose!(
     #[cfg(feature = "net")]
     event,
     #[cfg(feature = "net")]
+    exchange,
+    #[cfg(feature = "net")]
     fetch,
     #[cfg(feature = "net")]
     frontier,

@@ -65,6 +65,8 @@ mod error;
 #[cfg(feature = "net")]
 mod event;
 #[cfg(feature = "net")]
+mod exchange;
+#[cfg(feature = "net")]
 mod fetch;
 #[cfg(feature = "net")]
 mod file_lock;

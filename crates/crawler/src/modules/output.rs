@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use self::finish::Finisher;
 use crate::error::{StorageError, StorageErrorKind};
+use crate::exchange::Exchange;
 use crate::html::parts::PageParts;
 use crate::page::Page;
 use crate::strip_query::StripQuery;
@@ -99,6 +100,23 @@ pub trait Output: Send + Sync {
     fn render_url(&self, _record: &UrlRecord) -> Vec<u8> {
         Vec::new()
     }
+
+    /// Whether it archives the requests and responses of the crawl. Only for an output to a file.
+    #[doc(hidden)]
+    fn wants_exchanges(&self) -> bool {
+        false
+    }
+
+    /// The bytes that the exchanges of a URL add when the URL is completed, if the output wants them: all of its requests, and those
+    /// for a robots.txt that it waited for.
+    #[doc(hidden)]
+    fn render_exchanges(&self, _exchanges: &[Exchange]) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Called when exchanges that were rendered are in the output for good.
+    #[doc(hidden)]
+    fn exchanges_committed(&self, _exchanges: &[Exchange]) {}
 
     /// The URL of the task whose row this line of the file is. The row is removed when the URL is requested again, so that the
     /// URL has only its last one. `None` if the line stays.

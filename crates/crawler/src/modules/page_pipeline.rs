@@ -12,6 +12,7 @@ use crate::backend::durable::OpenOutputs;
 use crate::backend::{Completion, Lease};
 use crate::config::MAX_REDIRECTS;
 use crate::error::{Error, StorageError, StorageErrorKind};
+use crate::exchange::Exchange;
 use crate::html::parts::PageParts;
 use crate::log;
 use crate::modules::output::files::{OutputFiles, Start, SyncHandles};
@@ -258,14 +259,35 @@ impl PagePipeline {
         for (index, spec) in self.outputs.iter().enumerate().filter(wants_urls) {
             let row =
                 self.rendered(spec, record.url(), || spec.output.render_url(record)).unwrap_or_default();
-            match writes.iter_mut().find(|(written, _)| *written == index) {
-                Some((_, OutputWrite::Append(bytes) | OutputWrite::File(bytes))) => bytes.extend(row),
-                None if matches!(spec.written(), Target::File(_)) => {
-                    writes.push((index, OutputWrite::Append(row)))
-                }
-                None => {}
-            }
+            append(writes, index, spec, row);
         }
+    }
+
+    /// Whether an output archives the requests and responses of the crawl.
+    pub fn wants_exchanges(&self) -> bool {
+        self.outputs.iter().any(|spec| spec.output.wants_exchanges())
+    }
+
+    /// Adds what the exchanges of a URL write to the outputs that archive them to its other writes.
+    pub fn add_exchanges(&self, url: &str, exchanges: &[Exchange], writes: &mut Writes) {
+        if exchanges.is_empty() {
+            return;
+        }
+        let wants_exchanges = |(_, spec): &(usize, &OutputSpec)| spec.output.wants_exchanges();
+        for (index, spec) in self.outputs.iter().enumerate().filter(wants_exchanges) {
+            let records =
+                self.rendered(spec, url, || spec.output.render_exchanges(exchanges)).unwrap_or_default();
+            append(writes, index, spec, records);
+        }
+    }
+
+    /// Tells the outputs that exchanges are in them for good: the completion of their URL is stored.
+    pub fn exchanges_committed(&self, exchanges: &[Exchange]) {
+        let wants_exchanges = |spec: &&OutputSpec| spec.output.wants_exchanges();
+        self.outputs
+            .iter()
+            .filter(wants_exchanges)
+            .for_each(|spec| spec.output.exchanges_committed(exchanges));
     }
 
     /// What an output renders. `None` if it panics, which is a failure of the outputs.
@@ -529,6 +551,15 @@ impl OrderedOutputs {
             next.remove();
         }
         Ok(())
+    }
+}
+
+/// Appends bytes to what a URL writes to an output.
+fn append(writes: &mut Writes, index: usize, spec: &OutputSpec, added: Vec<u8>) {
+    match writes.iter_mut().find(|(written, _)| *written == index) {
+        Some((_, OutputWrite::Append(bytes) | OutputWrite::File(bytes))) => bytes.extend(added),
+        None if matches!(spec.written(), Target::File(_)) => writes.push((index, OutputWrite::Append(added))),
+        None => {}
     }
 }
 
