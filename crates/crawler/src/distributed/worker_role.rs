@@ -200,31 +200,7 @@ impl Crawler {
         if is_complete {
             worked?;
         }
-        let (failures, summaries) = pipeline.finish();
-        let _ = sync_parts(&pipeline).await;
-        let role = membership.role;
-        let summaries = summaries.into_iter().map(|summary| format!("{role}: {summary}")).collect();
-        let ModuleFailures { failures, last_failure } = failures;
-        let report = MemberReport {
-            failures,
-            last_failure,
-            summaries,
-            seeds: pipeline.seed_outcomes(),
-            module_failure: pipeline.module_failure().map(|cause| format!("{role}: {cause}")),
-            ..MemberReport::with_traffic(&membership.control)
-        };
-        // Do not write to a crawl that was purged.
-        if exit != RoleExit::Gone {
-            parts.finish().await;
-            report.store(&membership.control, &membership.identity.token).await?;
-        }
-        if !matches!(exit, RoleExit::Lost | RoleExit::Gone) {
-            // Without a frontier, the leases stay until the next one finds that the worker is gone.
-            if is_complete {
-                let _ = timeout(LEAVE_TIMEOUT, backend.leave()).await;
-            }
-            membership.leave().await?;
-        }
+        leave_crawl(membership, (&backend, is_complete), &pipeline, parts, &exit).await?;
         if let RoleExit::CrawlEnded(end) = &exit {
             status.report(CrawlPhase::Ended(end.to_string()));
         }
@@ -303,6 +279,43 @@ impl Crawler {
         }
         Ok(RoleExit::Stopped)
     }
+}
+
+/// Finishes the modules and outputs, stores the worker's report and leaves the crawl. If the worker is not complete, it has leases
+/// that it could not return.
+async fn leave_crawl(
+    membership: Membership,
+    (backend, is_complete): (&RemoteBackend, bool),
+    pipeline: &Arc<PagePipeline>,
+    parts: PartWriter,
+    exit: &RoleExit,
+) -> Result<(), Error> {
+    let (failures, summaries) = pipeline.finish();
+    let _ = sync_parts(pipeline).await;
+    let role = membership.role;
+    let summaries = summaries.into_iter().map(|summary| format!("{role}: {summary}")).collect();
+    let ModuleFailures { failures, last_failure } = failures;
+    let report = MemberReport {
+        failures,
+        last_failure,
+        summaries,
+        seeds: pipeline.seed_outcomes(),
+        module_failure: pipeline.module_failure().map(|cause| format!("{role}: {cause}")),
+        ..MemberReport::with_traffic(&membership.control)
+    };
+    // Do not write to a crawl that was purged.
+    if *exit != RoleExit::Gone {
+        parts.finish().await;
+        report.store(&membership.control, &membership.identity.token).await?;
+    }
+    if !matches!(exit, RoleExit::Lost | RoleExit::Gone) {
+        // Without a frontier, the leases stay until the next one finds that the worker is gone.
+        if is_complete {
+            let _ = timeout(LEAVE_TIMEOUT, backend.leave()).await;
+        }
+        membership.leave().await?;
+    }
+    Ok(())
 }
 
 /// Fsyncs the part files, on a thread for blocking calls: the next heartbeat must not wait for the disk.
