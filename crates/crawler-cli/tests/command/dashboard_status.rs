@@ -58,8 +58,11 @@ fn hosts_wait_for_a_delay_that_people_can_read() {
         let host = status["hosts"].as_array().unwrap().iter().find(|host| host["waiting"].is_u64());
         host.is_some_and(|host| {
             let why = host["why"].as_str().unwrap();
-            assert!(!why.starts_with("delay") || why == "delay 10 ms", "{host}");
-            why == "delay 10 ms" && host["delay"] == 0.01
+            // On a busy machine the site is slow, so its delay may have grown.
+            let delay = host["delay"].as_f64().unwrap();
+            assert!(delay >= 0.01, "{host}");
+            assert!(!why.starts_with("delay") || why == format!("delay {:.0} ms", delay * 1000.0), "{host}");
+            why.starts_with("delay")
         })
     });
     kill(running);
