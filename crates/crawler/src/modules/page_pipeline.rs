@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::BitOr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -290,6 +291,23 @@ impl PagePipeline {
             .for_each(|spec| spec.output.exchanges_committed(exchanges));
     }
 
+    /// Tells the outputs that are split which files they have, before a resumed crawl continues. What it has to write is written.
+    pub(crate) fn resume_outputs(&self) {
+        self.flush_outputs(false);
+        self.with_segments(|spec, files| spec.output.resume(files));
+    }
+
+    /// Calls a function with each output that is split, and its files.
+    fn with_segments(&self, call: impl Fn(&OutputSpec, &[PathBuf])) {
+        for (index, spec) in self.outputs.iter().enumerate() {
+            // The lock is not held while the files are read.
+            let files = lock(&self.files).files.segments(index);
+            if let Some(files) = files {
+                call(spec, &files);
+            }
+        }
+    }
+
     /// What an output renders. `None` if it panics, which is a failure of the outputs.
     fn rendered<T>(&self, spec: &OutputSpec, url: &str, render: impl FnOnce() -> T) -> Option<T> {
         let rendered = catch_panic(render).map_err(|panic| {
@@ -516,8 +534,9 @@ impl PagePipeline {
         }
     }
 
-    /// The texts of the outputs that were made at the end.
+    /// The texts of the outputs for the end of the crawl.
     pub fn output_summaries(&self) -> Vec<String> {
+        self.with_segments(|spec, files| spec.output.files_written(files));
         self.outputs.iter().filter_map(|spec| spec.output.summary()).collect()
     }
 
@@ -538,8 +557,11 @@ impl PagePipeline {
 }
 
 impl OrderedOutputs {
-    fn handles(&self) -> Result<SyncHandles, StorageError> {
-        self.parts.as_ref().map_or_else(|| self.files.handles(), Parts::handles)
+    fn handles(&mut self) -> Result<SyncHandles, StorageError> {
+        match &self.parts {
+            Some(parts) => parts.handles(),
+            None => self.files.handles(),
+        }
     }
 
     fn write_in_order(&mut self) -> Result<(), StorageError> {
