@@ -107,6 +107,9 @@ pub struct ClassicReport {
     /// Why rows of URLs are missing, if some are.
     #[doc(hidden)]
     pub urls_failure: Option<String>,
+    /// What the archive has, if there is one.
+    #[doc(hidden)]
+    pub archive: Option<String>,
 }
 
 impl ClassicCrawl {
@@ -257,20 +260,24 @@ impl ClassicCrawl {
         }
         crawl.stats.requests = crawl.requests.total();
         crawl.stats.elapsed = started.elapsed();
-        let (stopped, urls_failure) = (stop.is_stop_requested(), crawl.urls.and_then(UrlRows::finish));
+        let (urls_failure, archive) = crawl.urls.map(UrlRows::finish).unwrap_or_default();
+        let stopped = stop.is_stop_requested();
         log::classic_crawl_ended(&crawl.stats, stopped);
         let end = if stopped { CrawlEnd::Stopped } else { CrawlEnd::Finished };
         crawl.status.set_phase(CrawlPhase::Ended(end.to_string()));
         crawl.status.report(&crawl.stats);
         let statistics = crawl.status.statistics();
-        Ok(ClassicReport { stats: crawl.stats, seed: crawl.seed, stopped, statistics, urls_failure })
+        Ok(ClassicReport { stats: crawl.stats, seed: crawl.seed, stopped, statistics, urls_failure, archive })
     }
 
     /// Opens the directory for the pages and the file for the rows of URLs. If one cannot be used, the other is not changed.
     fn open_outputs(&self) -> Result<(PageFiles, Option<UrlRows>), StorageError> {
         PageFiles::open_with(&self.directory, self.overwrite, |pages| {
             let (path, callback) = (self.urls.as_deref(), self.on_url.clone());
-            let archive = self.archive.as_ref().map(|archive| archive());
+            let mut archive = self.archive.as_ref().map(|archive| archive());
+            if let Some(archive) = &mut archive {
+                archive.output.set_fetch_config(&self.config);
+            }
             if path.is_none() && callback.is_none() && archive.is_none() {
                 return Ok(None);
             }

@@ -5,11 +5,24 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
-/// What is archived of requests beyond what they and their responses consist of.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The size at which a file of an archive ends, by default: what most archives have, and few tools have trouble with.
+const MAX_FILE_BYTES: u64 = 1_000_000_000;
+
+/// How requests and responses are archived.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveSettings {
     /// Whether the heads of requests keep credentials, cookies and the headers that the operator added to the crawl.
     pub has_secrets: bool,
+    /// A file of an archive ends when it has this many bytes.
+    pub max_file_bytes: u64,
+    /// Who runs the crawl: a URL, a name or an address.
+    pub operator: Option<String>,
+}
+
+impl Default for ArchiveSettings {
+    fn default() -> ArchiveSettings {
+        ArchiveSettings { has_secrets: false, max_file_bytes: MAX_FILE_BYTES, operator: None }
+    }
 }
 
 /// A request whose response has begun, and the response as far as it was read.

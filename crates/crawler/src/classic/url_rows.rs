@@ -101,12 +101,12 @@ impl UrlRows {
         self.0.flush_outputs(false);
     }
 
-    /// Writes what is buffered, and makes what is made at the end. Returns why rows are missing, if some are.
-    pub(super) fn finish(self) -> Option<String> {
+    /// Writes what is buffered, and makes what is made at the end. Returns why rows are missing, if some are, and what the archive has.
+    pub(super) fn finish(self) -> (Option<String>, Option<String>) {
         self.0.flush_outputs(false);
         self.0.finish_outputs(false, &|_| {});
         let failure = self.0.output_failure().map(|failure| format!("{failure:#}"));
-        failure.or_else(|| self.0.module_failure())
+        (failure.or_else(|| self.0.module_failure()), self.0.output_summaries().into_iter().next())
     }
 }
 

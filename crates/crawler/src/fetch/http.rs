@@ -251,8 +251,8 @@ impl Downloader {
         *request.method_mut() = body_policy.method();
         self.requests.record();
         byte_counter.set_sent(true);
-        let secrets = match self.config.archive {
-            Some(ArchiveSettings { has_secrets: false }) if is_archived => {
+        let secrets = match &self.config.archive {
+            Some(ArchiveSettings { has_secrets: false, .. }) if is_archived => {
                 heads::secret_headers(request.headers())
             }
             _ => Vec::new(),

@@ -271,7 +271,7 @@ impl PagePipeline {
 
     /// The settings for fetching pages, with which exchanges are recorded if an output archives them.
     pub fn fetch_config(&self, config: &FetchConfig) -> FetchConfig {
-        let archive = self.wants_exchanges().then(|| config.archive.unwrap_or_default());
+        let archive = self.wants_exchanges().then(|| config.archive.clone().unwrap_or_default());
         FetchConfig { archive, ..config.clone() }
     }
 

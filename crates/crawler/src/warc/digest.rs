@@ -94,7 +94,9 @@ mod tests {
         assert_eq!(sha1(b""), "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ");
         assert_eq!(base32(b"foobar"), "MZXW6YTBOI");
         assert_eq!(parse(&sha1(b"foobar")), Some(hash(&[b"foo", b"bar"])));
-        for other in ["sha1:short", "md5:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ", "sha1:1I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"] {
+        for other in
+            ["sha1:short", "md5:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ", "sha1:1I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"]
+        {
             assert_eq!(parse(other), None, "{other}");
         }
         for (declared, matches_empty) in [

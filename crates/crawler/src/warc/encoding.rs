@@ -126,8 +126,7 @@ mod tests {
 
     #[test]
     fn record_is_a_member_of_its_own_and_always_the_same_bytes() {
-        let noise: Vec<u8> =
-            (0..200_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let noise: Vec<u8> = (0..200_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let zeros = vec![0; 3_000_000];
         for content in [&b""[..], b"a record", &noise, &zeros] {
             let halves = content.split_at(content.len() / 3);

@@ -23,7 +23,9 @@ const STATUS_BYTES: usize = 16;
 /// Where a payload is: the URL and the time of its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Archived {
+    /// The URL.
     pub url: Box<str>,
+    /// The time.
     pub date: SystemTime,
 }
 
@@ -86,7 +88,8 @@ impl Payloads {
 
 /// Whether a block starts with the status line of a response with status 200.
 fn is_success(block: &[u8]) -> bool {
-    block.starts_with(b"HTTP/") && block.split(|byte| *byte == b' ').nth(1).is_some_and(|code| code.starts_with(b"200"))
+    block.starts_with(b"HTTP/")
+        && block.split(|byte| *byte == b' ').nth(1).is_some_and(|code| code.starts_with(b"200"))
 }
 
 #[cfg(test)]

@@ -186,7 +186,8 @@ fn push_record(encoding: Encoding, out: &mut Vec<u8>, mut header: RecordHeader, 
     let length: usize = block.iter().map(|piece| piece.len()).sum();
     header.push("Content-Length", &length.to_string());
     let header = header.to_bytes();
-    let (first, second) = (block.first().copied().unwrap_or_default(), block.get(1).copied().unwrap_or_default());
+    let (first, second) =
+        (block.first().copied().unwrap_or_default(), block.get(1).copied().unwrap_or_default());
     encoding.push(out, &[&header, first, second, RECORD_END]);
 }
 

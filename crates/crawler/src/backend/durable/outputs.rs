@@ -62,11 +62,7 @@ impl RecordedOutput {
 
     /// What is opened for it.
     pub(crate) fn open_target(&self) -> OpenTarget<'_> {
-        OpenTarget {
-            target: self.written(),
-            header: (&*self.header).into(),
-            segments: self.segments.clone(),
-        }
+        OpenTarget { target: self.written(), header: (&*self.header).into(), segments: self.segments.clone() }
     }
 
     /// Whether it has the same format and path.

@@ -263,7 +263,7 @@ impl ConnectionPool {
     async fn open(&self, origin: &Origin) -> Result<Connection, Outcome> {
         let Connected { transport, address, proxy } =
             self.connector.connect(origin, || self.drop_idle()).await?;
-        let tee = || self.connector.config().archive.map(|_| HeadTee::default());
+        let tee = || self.connector.config().archive.as_ref().map(|_| HeadTee::default());
         match transport {
             Transport::Plain(stream) => {
                 let connection = http1_over(stream, origin, address, tee()).await?;

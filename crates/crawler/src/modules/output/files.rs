@@ -13,7 +13,7 @@
 //! A crawl in memory applies writes in the same way and never resumes.
 
 pub(super) mod append;
-mod segments;
+pub(super) mod segments;
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -137,10 +137,7 @@ impl OutputFiles {
     }
 
     /// Opens files and directories, each with the header of its output.
-    pub(crate) fn open_targets(
-        targets: &[OpenTarget],
-        start: Start,
-    ) -> Result<OutputFiles, StorageError> {
+    pub(crate) fn open_targets(targets: &[OpenTarget], start: Start) -> Result<OutputFiles, StorageError> {
         if let Start::Resumed { committed, .. } = start
             && committed.len() != targets.len()
         {
@@ -211,9 +208,16 @@ impl OutputFiles {
 
     /// Appends bytes that are no part of what the state records: a resume truncates them.
     pub fn append_unrecorded(&mut self, index: usize, bytes: &[u8]) -> Result<(), StorageError> {
-        if let Some(OpenOutput::File(file)) = self.outputs.get_mut(index) {
-            file.flush_if_full()?;
-            file.append(bytes);
+        match self.outputs.get_mut(index) {
+            Some(OpenOutput::File(file)) => {
+                file.flush_if_full()?;
+                file.append(bytes);
+            }
+            Some(OpenOutput::Segments(file)) if !bytes.is_empty() => {
+                file.flush_if_full().and_then(|()| file.rotate_if_full())?;
+                file.append(bytes);
+            }
+            _ => {}
         }
         Ok(())
     }

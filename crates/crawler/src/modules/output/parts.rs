@@ -31,6 +31,7 @@ use super::files::{SyncHandle, SyncHandles};
 use super::finish::records_path;
 use super::{OutputSpec, OutputWrite, Target};
 use crate::error::{StorageError, StorageErrorKind};
+use crate::warc::encoding::Encoding;
 
 /// Task ids are smaller than two to this power. The bits above are the number of a try that was not the last one.
 const TASK_ID_BITS: u32 = 56;
@@ -274,8 +275,11 @@ fn part_of(target: &Target, worker: u16) -> Result<Target, StorageError> {
     Ok(if is_file { Target::File(path) } else { Target::Directory(path) })
 }
 
-/// A file name's stem and extension.
+/// A file name's stem and extension; of an archive, with the extension before that of its compression.
 fn split(path: &Path) -> (OsString, Option<OsString>) {
+    if let Some((encoding, stem)) = Encoding::of(path) {
+        return (stem.into(), Some(encoding.extension().trim_start_matches('.').into()));
+    }
     let stem = path.file_stem().unwrap_or_default().to_owned();
     (stem, path.extension().map(|extension| extension.to_owned()))
 }

@@ -32,7 +32,9 @@ fn rendered(encoding: Encoding, exchange: &Exchange, record: ResponseRecord) -> 
 }
 
 fn read(bytes: Vec<u8>) -> Vec<WarcRecord> {
-    let mut reader = WarcReader::new(ArchiveInput::new(Box::new(Unseekable(Cursor::new(bytes))), Default::default())).unwrap();
+    let mut reader =
+        WarcReader::new(ArchiveInput::new(Box::new(Unseekable(Cursor::new(bytes))), Default::default()))
+            .unwrap();
     let mut records = Vec::new();
     while let Some(item) = reader.next(&|_| usize::MAX).unwrap() {
         match item {
@@ -57,7 +59,10 @@ fn exchange_is_a_response_and_its_request_with_digests_in_every_encoding() {
             assert_eq!((get("WARC-Target-URI"), get("WARC-IP-Address")), ("http://a.test/?q=1", "127.0.0.1"));
             assert_eq!(get("WARC-Date"), "2026-11-05T06:07:08.250Z");
             assert_eq!(digest::matches(get("WARC-Block-Digest"), &record.block), Some(true));
-            assert_eq!((record.header.get("WARC-Protocol"), record.header.get("WARC-Truncated")), (None, None));
+            assert_eq!(
+                (record.header.get("WARC-Protocol"), record.header.get("WARC-Truncated")),
+                (None, None)
+            );
             let id = get("WARC-Record-ID");
             assert!(id.starts_with("<urn:uuid:") && id.len() == 47 && id.as_bytes()[24] == b'5', "{id}");
         }

@@ -24,7 +24,7 @@ const ARCHIVE_ID: &str = "isPartOf: ";
 
 /// The open file of an output that is split.
 #[derive(Debug)]
-pub(super) struct SegmentedFile {
+pub(in crate::modules::output) struct SegmentedFile {
     names: SegmentNames,
     rule: SegmentRule,
     archive_id: String,
@@ -50,7 +50,7 @@ struct Place {
 
 impl SegmentedFile {
     /// Opens and locks the file that is written next, and checks the others, without changing anything.
-    pub(super) fn open(
+    pub(in crate::modules::output) fn open(
         output: &Path,
         rule: &SegmentRule,
         start: Start,
@@ -95,7 +95,7 @@ impl SegmentedFile {
     }
 
     /// Removes everything beyond a length.
-    pub(super) fn truncate(&mut self, length: u64) -> Result<(), StorageError> {
+    pub(in crate::modules::output) fn truncate(&mut self, length: u64) -> Result<(), StorageError> {
         // The last one first, so that a crash leaves no gap.
         while let Some(number) = self.later.pop() {
             let path = self.names.path(number);
@@ -108,7 +108,7 @@ impl SegmentedFile {
     }
 
     /// Starts an empty file with a header.
-    pub(super) fn put_header(&mut self) {
+    pub(in crate::modules::output) fn put_header(&mut self) {
         if self.current.length() == 0 {
             self.archive_id = unique_id(&self.names.path(1).to_string_lossy());
             self.current.put_header(&self.names.header(self.number, &self.rule, &self.archive_id));
@@ -116,7 +116,7 @@ impl SegmentedFile {
     }
 
     /// Continues in a new file if the current one is full. After an error, it can be tried again.
-    pub(super) fn rotate_if_full(&mut self) -> Result<(), StorageError> {
+    pub(in crate::modules::output) fn rotate_if_full(&mut self) -> Result<(), StorageError> {
         if self.current.length() < self.rule.max_bytes {
             return Ok(());
         }
@@ -143,22 +143,22 @@ impl SegmentedFile {
     }
 
     /// Appends bytes. Cannot fail.
-    pub(super) fn append(&mut self, bytes: &[u8]) {
+    pub(in crate::modules::output) fn append(&mut self, bytes: &[u8]) {
         self.current.append(bytes);
     }
 
     /// Writes the buffer if it is full.
-    pub(super) fn flush_if_full(&mut self) -> Result<(), StorageError> {
+    pub(in crate::modules::output) fn flush_if_full(&mut self) -> Result<(), StorageError> {
         self.current.flush_if_full()
     }
 
     /// Writes the buffer.
-    pub(super) fn flush(&mut self) -> Result<(), StorageError> {
+    pub(in crate::modules::output) fn flush(&mut self) -> Result<(), StorageError> {
         self.current.flush()
     }
 
     /// Handles to fsync what was written since they were last asked for.
-    pub(super) fn handles(&mut self) -> Result<Vec<SyncHandle>, StorageError> {
+    pub(in crate::modules::output) fn handles(&mut self) -> Result<Vec<SyncHandle>, StorageError> {
         let current = self.current.handle()?;
         // If one of them fails, the output has failed for good.
         let mut handles = std::mem::take(&mut self.unsynced);
@@ -167,12 +167,12 @@ impl SegmentedFile {
     }
 
     /// The length of all files, including the buffer.
-    pub(super) fn length(&self) -> u64 {
+    pub(in crate::modules::output) fn length(&self) -> u64 {
         self.finished_bytes + self.current.length()
     }
 
     /// The paths of all files, in order.
-    pub(super) fn paths(&self) -> Vec<PathBuf> {
+    pub(in crate::modules::output) fn paths(&self) -> Vec<PathBuf> {
         (1..=self.number).map(|number| self.names.path(number)).collect()
     }
 }
