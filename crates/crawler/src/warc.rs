@@ -1,10 +1,14 @@
 //! The WARC format: records and their headers, compressed or not, the HTTP messages in them, and digests.
 //!
-//! Nothing here knows of pages or crawls. [`reader::WarcReader`] reads records in bounded memory, whatever a file contains.
+//! Nothing here knows of pages. [`reader::WarcReader`] reads records in bounded memory, whatever a file contains; [`writer`] renders
+//! them.
 
 pub mod digest;
+pub mod encoding;
 pub mod header;
 pub mod http_message;
 pub mod input;
+pub mod payloads;
 pub mod reader;
 mod stream;
+pub mod writer;
