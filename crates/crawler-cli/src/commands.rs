@@ -1,5 +1,6 @@
 //! The sub-commands, one file each.
 
+pub mod archives;
 pub mod check;
 pub mod classic;
 pub mod collect;
@@ -8,6 +9,7 @@ pub mod config;
 pub mod controller;
 pub mod cookie_file;
 pub mod crawl;
+mod damage;
 pub mod dashboard;
 pub mod demo;
 pub mod health;

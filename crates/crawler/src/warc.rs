@@ -2,9 +2,14 @@
 //!
 //! Nothing here knows of pages or crawls. [`reader::WarcReader`] reads records in bounded memory, whatever a file contains.
 
+pub mod archives;
+pub mod cdxj;
 pub mod digest;
 pub mod header;
 pub mod http_message;
+pub mod index;
 pub mod input;
 pub mod reader;
+pub mod sorted_lines;
 mod stream;
+pub mod surt;

@@ -2,10 +2,13 @@
 //! which pages link to it.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use crawler::internal::backend::durable::{RecordedOutput, UrlHistory, UrlStatus};
 use crawler::internal::backend::linking_pages::LinkingPages;
+use crawler::internal::captures::{CapturedPage, NoCapture, find_page};
 use crawler::internal::html::{self, BadLink};
 use crawler::internal::modules::timestamp::rfc3339;
 use crawler::internal::origin::without_credentials;
@@ -16,12 +19,13 @@ use crawler::{Error, Outcome, Scope};
 use url::Url;
 
 use crate::EXIT_FAILED;
-use crate::args::{CrawlOptions, CrawlSource, UrlQuery};
+use crate::args::{CrawlOptions, CrawlSource, ShowQuery, UrlQuery};
 use crate::commands::crawl::status_of;
+use crate::commands::damage::DamageMessages;
 use crate::commands::stored_crawl::StoredCrawl;
 use crate::commands::with_hint;
 use crate::format::{counted, number};
-use crate::printable::{is_printed, print_error, print_stdout, printable};
+use crate::printable::{is_printed, print_error, print_message, print_stdout, printable};
 
 /// A longer path to a seed is shortened.
 const MAX_PATH: usize = 8;
@@ -33,12 +37,18 @@ const PATH_ENDS: usize = 3;
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(10);
 
 /// Prints a stored page as the server sent it, and returns the exit status.
-pub async fn show(query: &UrlQuery) -> u8 {
+pub async fn show(query: &ShowQuery) -> u8 {
     exit_code(try_show(query).await)
 }
 
-async fn try_show(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
-    let printed = match stored_page(source, url).await? {
+async fn try_show(query: &ShowQuery) -> Result<u8, Error> {
+    let page = match query {
+        ShowQuery::Crawl(UrlQuery { url, source }) => stored_page(source, url).await?.map(Bytes::from),
+        ShowQuery::Archives { url, archives, not_after } => {
+            archived_page(archives, url, not_after.as_deref())?
+        }
+    };
+    let printed = match page {
         Ok(body) => {
             let mut out = io::stdout();
             is_printed(out.write_all(&body).and_then(|()| out.flush()))
@@ -49,6 +59,29 @@ async fn try_show(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
         }
     };
     Ok(if printed { 0 } else { EXIT_FAILED })
+}
+
+/// A page of archives, or why there is none.
+fn archived_page(
+    archives: &[PathBuf],
+    url: &Url,
+    not_after: Option<&str>,
+) -> Result<Result<Bytes, String>, Error> {
+    let messages = DamageMessages::new(false, "more damaged records are left out");
+    let found = find_page(archives, url.as_str(), not_after, &mut |message| messages.report(message))?;
+    Ok(match found {
+        Ok(CapturedPage { body, is_incomplete, .. }) => {
+            if is_incomplete {
+                print_message("the page is incomplete: the archive has only its start, or it is very large");
+            }
+            Ok(body)
+        }
+        Err(NoCapture::NotFound) => {
+            let time = not_after.map_or_else(String::new, |time| format!(" up to {time} (--at)"));
+            Err(format!("cannot show {url}: the archives have no capture of it{time}"))
+        }
+        Err(NoCapture::Unreadable(cause)) => Err(format!("cannot show {url}: {cause}")),
+    })
 }
 
 /// A stored page, or why there is none.

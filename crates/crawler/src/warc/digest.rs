@@ -6,7 +6,17 @@ const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
 /// The digest of some bytes, as archives name it.
 pub fn sha1(bytes: &[u8]) -> String {
-    format!("sha1:{}", base32(digest(&SHA1_FOR_LEGACY_USE_ONLY, bytes).as_ref()))
+    sha1_text(digest(&SHA1_FOR_LEGACY_USE_ONLY, bytes).as_ref())
+}
+
+/// A SHA-1 hash, as archives name it.
+pub fn sha1_text(hash: &[u8]) -> String {
+    format!("sha1:{}", base32(hash))
+}
+
+/// A SHA-256 hash, as WACZ files name it.
+pub fn sha256_text(hash: &[u8]) -> String {
+    hash.iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 /// Whether a digest is that of these bytes; `None` if it has another form or algorithm. Writers use base 32 and hexadecimal digits.

@@ -391,7 +391,7 @@ pub(super) fn create_directory(path: &Path) -> Result<(), StorageError> {
 }
 
 /// The error for a write that failed.
-pub(in crate::modules) fn write_error(path: &Path, error: io::Error) -> StorageError {
+pub(crate) fn write_error(path: &Path, error: io::Error) -> StorageError {
     let what = format!("cannot write to output file '{}'", path.display());
     StorageError::with_source(StorageErrorKind::Io, what, error, "")
 }
