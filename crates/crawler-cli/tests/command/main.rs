@@ -3,6 +3,7 @@
 
 #![allow(missing_docs)]
 
+mod archive_files;
 mod arguments;
 mod browser;
 mod budgets;

@@ -185,9 +185,10 @@ impl Stream {
 
     /// Continues at the offset of a member, or of a record if the archive is not compressed.
     pub(super) fn seek_to(&mut self, offset: u64) -> io::Result<()> {
+        self.input.seek(offset)?;
         (self.codec, self.failure, self.start, self.end) = (None, None, 0, 0);
         self.member_start = offset;
-        self.input.seek(offset)
+        Ok(())
     }
 
     /// Skips bytes of an archive that is not compressed.
