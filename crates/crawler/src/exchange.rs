@@ -5,6 +5,26 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
+/// The size at which a file of an archive ends, by default: what most archives have, and few tools have trouble with.
+const MAX_FILE_BYTES: u64 = 1_000_000_000;
+
+/// How requests and responses are archived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchiveSettings {
+    /// Whether the heads of requests keep credentials, cookies and the headers that the operator added to the crawl.
+    pub has_secrets: bool,
+    /// A file of an archive ends when it has this many bytes.
+    pub max_file_bytes: u64,
+    /// Who runs the crawl: a URL, a name or an address.
+    pub operator: Option<String>,
+}
+
+impl Default for ArchiveSettings {
+    fn default() -> ArchiveSettings {
+        ArchiveSettings { has_secrets: false, max_file_bytes: MAX_FILE_BYTES, operator: None }
+    }
+}
+
 /// A request whose response has begun, and the response as far as it was read.
 #[derive(Debug, Clone)]
 pub struct Exchange {
@@ -28,6 +48,13 @@ pub struct Exchange {
     pub truncated: Option<Truncation>,
     /// When the URL was requested before, if this request was conditional on a change since then.
     pub previous_visit: Option<SystemTime>,
+}
+
+impl Exchange {
+    /// How much memory its parts of variable size take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.request_head.len() + self.response_head.len() + self.payload.len()
+    }
 }
 
 /// The protocol of an exchange.

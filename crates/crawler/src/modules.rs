@@ -25,6 +25,7 @@ pub mod stdout;
 pub mod table;
 pub mod timestamp;
 pub mod urls;
+pub mod warc;
 pub mod words;
 mod xml;
 

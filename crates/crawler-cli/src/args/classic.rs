@@ -6,10 +6,12 @@ use clap::FromArgMatches as _;
 use crawler::CookieJar;
 use crawler::internal::classic::ClassicCrawl;
 use crawler::internal::classic::ClassicInternals as _;
+use crawler::internal::modules::registry::{self, RegisteredModule};
 use crawler::internal::task::Depth;
 use url::Url;
 
 use super::crawl::complete_seed;
+use super::fetch::ARCHIVE;
 use super::settings::shown;
 use super::{DashboardArgs, FetchArgs, Verbosity, definition};
 use crate::commands::crawl::plan;
@@ -32,7 +34,7 @@ pub struct ClassicArgs {
     #[arg(value_name = "maxDepth", required = true, allow_negative_numbers = true, value_parser = values::depth)]
     max_depth: Option<Depth>,
 
-    /// Delete the numbered files of an earlier crawl in pageDirectory first, and what is in the file of --urls
+    /// Delete the numbered files of an earlier crawl in pageDirectory first, and what is in the files of --urls and --warc
     #[arg(long)]
     overwrite: bool,
     /// Follow only links below this URL prefix [default: the seed's scheme, host and port]
@@ -52,6 +54,9 @@ pub struct ClassicArgs {
     /// output
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     urls: Option<PathBuf>,
+    /// Write all requests and responses to a web archive, in files FILE-00001.warc.gz, ...
+    #[arg(long, value_name = "FILE", help_heading = ARCHIVE)]
+    warc: Option<String>,
     /// Also write the summary to this file, as JSON; '-' is standard output
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     summary: Option<PathBuf>,
@@ -88,6 +93,8 @@ pub struct ClassicJob {
     pub asked: Asked,
     /// The file of `--urls`.
     pub urls: Option<PathBuf>,
+    /// The file of `--warc`.
+    pub warc: Option<PathBuf>,
     /// Whether rows or the JSON summary are written to standard output, so that nothing else may be.
     pub is_stdout_taken: bool,
     /// How much is printed.
@@ -127,6 +134,15 @@ impl ClassicArgs {
         if let Some(path) = urls {
             crawl = crawl.urls(path);
         }
+        if let Some(file) = self.warc.clone() {
+            let output = move || match registry::parse(&format!("warc={file}")) {
+                Ok(RegisteredModule::Output(output)) => Ok(output),
+                Ok(RegisteredModule::Module(_)) => Err(String::new()),
+                Err(error) => Err(error),
+            };
+            output().map_err(|_| "--warc needs a file with a name".to_owned())?;
+            crawl = crawl.archive(move || output().expect("it was parsed before"));
+        }
         if let Some(prefix) = &internal {
             crawl = crawl.internal_prefix(prefix).map_err(|error| format!("{error} (--internal)"))?;
         }
@@ -139,6 +155,7 @@ impl ClassicArgs {
             plan,
             directory,
             urls: self.urls.clone(),
+            warc: self.warc.map(PathBuf::from),
             is_stdout_taken,
             verbosity,
             cookies,

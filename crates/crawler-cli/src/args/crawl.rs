@@ -275,11 +275,12 @@ impl CrawlOptions {
         defaults.and_then(|defaults| CrawlOptions::from_arg_matches(&defaults)).ok()
     }
 
-    /// Gives the options of a mirror other defaults, since it should have every page, and the whole of it.
+    /// Gives the options of a mirror or a web archive other defaults, since it should have every page, and the whole of it.
     pub fn adapt_to_mirror(&mut self) {
         let is_default =
             |name: &str, is_default: bool| is_default && !self.explicit.iter().any(|given| given == name);
-        if !self.module.iter().any(|module| module.starts_with("mirror=")) {
+        let is_whole = |module: &String| module.starts_with("mirror=") || module.starts_with("warc=");
+        if !self.module.iter().any(is_whole) {
             return;
         }
         if is_default("similarity", self.similarity == DEFAULT_SIMILARITY) {
@@ -558,7 +559,7 @@ mod tests {
                    --max-pages-per-host 7 --max-pages-per-site 9 --site-delay 60ms --address-delay 5ms \
                    --workers 3 --oversize drop \
                    --pagerank-url http://ranks.test/ --progress json --summary s.json --report r.html --resolve *.a.test=::1 \
-                   --ca-file ca.pem --insecure --delay 250ms --user-agent me --contact https://a.test/ \
+                   --ca-file ca.pem --insecure --warc-size 3MB --warc-secrets --delay 250ms --user-agent me --contact https://a.test/ \
                    --robots-token me -v --overwrite --state s --follow-duplicates --requisites --accept a/b,c/* --save-include x --save-exclude y --max-file-bytes 3MB \
                    --seeds /a.txt --seeds - --sitemap http://a.test/s.xml --no-sitemaps";
         for options in ["http://a.test/", all].map(parse) {

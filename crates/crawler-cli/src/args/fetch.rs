@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crawler::internal::config::{self, Certificates, FetchConfig, Oversize};
+use crawler::internal::exchange::ArchiveSettings;
 use crawler::internal::strip_query::StripQuery;
 use crawler::{CookieJar, RequestSettings};
 use serde::{Deserialize, Serialize};
@@ -95,12 +96,29 @@ pub struct FetchArgs {
     #[serde(default)]
     pub accept_cookies: bool,
 
+    /// Size at which a file of a web archive ends, and the next one starts
+    #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = values::large_size, help_heading = ARCHIVE)]
+    #[serde(default = "default_warc_size")]
+    pub warc_size: u64,
+    /// Keep credentials, cookies and the headers of --header in the requests of a web archive
+    #[arg(long, help_heading = ARCHIVE)]
+    #[serde(default)]
+    pub warc_secrets: bool,
+
     /// Print a line for each event, with depth and URL
     #[arg(short, long, conflicts_with = "quiet", help_heading = "Output")]
     pub verbose: bool,
     /// Print only errors
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
+}
+
+/// The heading of the options for web archives.
+pub const ARCHIVE: &str = "Web archives";
+
+/// The size of crawls that were started before there was an option for it.
+fn default_warc_size() -> u64 {
+    ArchiveSettings::default().max_file_bytes
 }
 
 impl FetchArgs {
@@ -129,6 +147,11 @@ impl FetchArgs {
             oversize: Oversize::Drop,
             dns_file: self.resolve_file.clone(),
             strip_query: self.strip_query()?,
+            archive: Some(ArchiveSettings {
+                has_secrets: self.warc_secrets,
+                max_file_bytes: self.warc_size,
+                operator: self.contact.clone(),
+            }),
             ..FetchConfig::default()
         };
         self.login.apply(&mut config, seeds)?;

@@ -113,12 +113,16 @@ Modules:
                 ,distinct each edge once, with ,redirects also redirects
   graphml=FILE  write the link graph as GraphML when the crawl ends
   mirror=DIR    save the site as files that a browser can open
+  warc=FILE     write a web archive of all requests and responses, to files
+                FILE-00001.warc.gz, ... of --warc-size each (.warc and .warc.zst
+                by their names); with ,no-requisites without the images,
+                stylesheets, scripts and fonts of pages
   check=FILE    write a report of broken links: .txt, .json, .xml (JUnit), .md
                 or .html; options ,fragments ,redirects ,accept=CODES ,format=F
   words[=N]     print the N (20) most frequent words in the summary
   exec=COMMAND  send each page as a JSON line to the standard input of COMMAND
-A FILE of '-' is standard output, except for parquet, graphml and check. A
-program of exec that exits with status 0 is started again for the next page;
+A FILE of '-' is standard output, except for parquet, graphml, warc and check.
+A program of exec that exits with status 0 is started again for the next page;
 another status is a failure.
 
 TIME is a number followed by ms, s, m or h; without a unit, seconds.

@@ -85,6 +85,11 @@ impl ReplayArgs {
                 "cannot use --module {check}: it requests links, and a replay sends no requests; use 'crawler check'"
             ));
         }
+        if let Some(warc) = self.module.iter().find(|module| module.starts_with("warc")) {
+            return Err(format!(
+                "cannot use --module {warc}: it archives requests, and a replay sends none; copy the archive instead"
+            ));
+        }
         let is_mirror = self.module.iter().any(|module| module.starts_with("mirror="));
         let mut replay = Replay::new(self.archives);
         for module in &self.module {

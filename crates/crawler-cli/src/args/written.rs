@@ -238,6 +238,7 @@ impl ClassicJob {
         let mut written = vec![Written::numbered("the pages", &self.directory, "")];
         let files = [
             ("--urls", &self.urls),
+            ("--warc", &self.warc),
             ("--summary", &self.summary),
             ("--report", &self.report),
             ("--save-cookies", &self.save_cookies),

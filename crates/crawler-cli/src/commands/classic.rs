@@ -198,7 +198,10 @@ pub async fn crawl(seed: &Url, crawl: ClassicCrawl, mut printing: Printing) -> u
 }
 
 fn summary(report: &ClassicReport) -> String {
-    let table = Counts::from_stats(&report.stats).table(report.stats.elapsed);
+    let mut table = Counts::from_stats(&report.stats).table(report.stats.elapsed);
+    if let Some(archive) = &report.archive {
+        table += &format!("{}\n", printable(archive));
+    }
     if report.stopped { table + "Stopped: on request\n" } else { table }
 }
 

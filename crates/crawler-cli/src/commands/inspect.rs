@@ -268,6 +268,7 @@ fn output_location(
     match name.as_str() {
         "pages" => Some(format!("  output: file {}", path.join(number.to_string()).display())),
         "markdown" => Some(format!("  output: file {}", path.join(format!("{number}.md")).display())),
+        "warc" => Some(format!("  output: a response in the archive {}", path.display())),
         "jsonl" | "extract" => Some(format!("  output: line {} of {}", earlier_pages + 1, path.display())),
         _ => None,
     }

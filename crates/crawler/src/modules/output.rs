@@ -5,6 +5,7 @@ pub mod finish;
 pub mod new_file;
 pub(super) mod numbered_dir;
 pub mod parts;
+pub mod segments;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use self::finish::Finisher;
+use self::segments::SegmentRule;
+use crate::config::FetchConfig;
 use crate::error::{StorageError, StorageErrorKind};
 use crate::exchange::Exchange;
 use crate::html::parts::PageParts;
@@ -60,6 +63,12 @@ pub trait Output: Send + Sync {
     /// as `.md`.
     fn header(&self) -> &[u8] {
         b""
+    }
+
+    /// How it is split into files of bounded size, if it is. Then its target is the name that theirs are made from.
+    #[doc(hidden)]
+    fn segments(&self) -> Option<SegmentRule> {
+        None
     }
 
     /// The bytes that the page adds: always [`OutputWrite::Append`] if the target is a file, always
@@ -118,6 +127,14 @@ pub trait Output: Send + Sync {
     #[doc(hidden)]
     fn exchanges_committed(&self, _exchanges: &[Exchange]) {}
 
+    /// Called before a resumed crawl continues with the files of an output that is split, in order.
+    #[doc(hidden)]
+    fn resume(&self, _files: &[PathBuf]) {}
+
+    /// Called before the [summary](Output::summary) with the files of an output that is split, in order.
+    #[doc(hidden)]
+    fn files_written(&self, _files: &[PathBuf]) {}
+
     /// The URL of the task whose row this line of the file is. The row is removed when the URL is requested again, so that the
     /// URL has only its last one. `None` if the line stays.
     #[doc(hidden)]
@@ -147,6 +164,10 @@ pub trait Output: Send + Sync {
     /// Called before the crawl with the query parameters that it removes from URLs.
     #[doc(hidden)]
     fn set_strip_query(&mut self, _strip_query: &StripQuery) {}
+
+    /// Called before the crawl with how its pages are fetched.
+    #[doc(hidden)]
+    fn set_fetch_config(&mut self, _config: &FetchConfig) {}
 }
 
 /// What a page or another URL adds to the outputs, by the output's index.

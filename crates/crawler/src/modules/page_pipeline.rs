@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::BitOr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -10,7 +11,7 @@ use url::Url;
 
 use crate::backend::durable::OpenOutputs;
 use crate::backend::{Completion, Lease};
-use crate::config::MAX_REDIRECTS;
+use crate::config::{FetchConfig, MAX_REDIRECTS};
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::exchange::Exchange;
 use crate::html::parts::PageParts;
@@ -268,6 +269,12 @@ impl PagePipeline {
         self.outputs.iter().any(|spec| spec.output.wants_exchanges())
     }
 
+    /// The settings for fetching pages, with which exchanges are recorded if an output archives them.
+    pub fn fetch_config(&self, config: &FetchConfig) -> FetchConfig {
+        let archive = self.wants_exchanges().then(|| config.archive.clone().unwrap_or_default());
+        FetchConfig { archive, ..config.clone() }
+    }
+
     /// Adds what the exchanges of a URL write to the outputs that archive them to its other writes.
     pub fn add_exchanges(&self, url: &str, exchanges: &[Exchange], writes: &mut Writes) {
         if exchanges.is_empty() {
@@ -290,6 +297,23 @@ impl PagePipeline {
             .for_each(|spec| spec.output.exchanges_committed(exchanges));
     }
 
+    /// Tells the outputs that are split which files they have, before a resumed crawl continues. What it has to write is written.
+    pub(crate) fn resume_outputs(&self) {
+        self.flush_outputs(false);
+        self.with_segments(|spec, files| spec.output.resume(files));
+    }
+
+    /// Calls a function with each output that is split, and its files.
+    fn with_segments(&self, call: impl Fn(&OutputSpec, &[PathBuf])) {
+        for (index, spec) in self.outputs.iter().enumerate() {
+            // The lock is not held while the files are read.
+            let files = lock(&self.files).files.segments(index);
+            if let Some(files) = files {
+                call(spec, &files);
+            }
+        }
+    }
+
     /// What an output renders. `None` if it panics, which is a failure of the outputs.
     fn rendered<T>(&self, spec: &OutputSpec, url: &str, render: impl FnOnce() -> T) -> Option<T> {
         let rendered = catch_panic(render).map_err(|panic| {
@@ -302,17 +326,33 @@ impl PagePipeline {
     /// Writes what a URL adds to this worker's part files, if there are any, before the task is completed. What an earlier
     /// lease may have written is retracted if this lease writes nothing. Returns whether no output has failed so far.
     pub fn write_parts(&self, done: &Completion) -> bool {
-        let Completion { lease, writes, .. } = done;
+        let Completion { lease, writes, outcome, .. } = done;
+        let wants_exchanges = self.wants_exchanges();
+        let is_written = !self.outputs.is_empty() && (!lease.is_revisit || wants_exchanges);
         let mut files = lock(&self.files);
-        let Some(parts) = files.parts.as_mut().filter(|_| !self.outputs.is_empty() && !lease.is_revisit)
-        else {
-            return true;
+        let Some(parts) = files.parts.as_mut().filter(|_| is_written) else { return true };
+        let (task_id, lease_id) = (lease.task_id.0, lease.lease_id);
+        let written = match lease.is_retried(outcome) {
+            _ if !wants_exchanges => parts.add(task_id, lease_id, writes),
+            // The next try, under a larger lease id, does not replace it.
+            true => {
+                parts.add_try((task_id, lease.attempts), lease_id, writes, |output| self.archives(output))
+            }
+            // A worker that died may have written a try that was not completed.
+            false => parts
+                .add_try((task_id, lease.attempts), lease_id, &[], |output| self.archives(output))
+                .and_then(|()| parts.add(task_id, lease_id, writes)),
         };
-        if let Err(error) = parts.add(lease.task_id.0, lease.lease_id, writes) {
+        if let Err(error) = written {
             self.output_failed(files, error);
             return false;
         }
         files.failure.is_none()
+    }
+
+    /// Whether the output with this index archives requests and responses.
+    fn archives(&self, output: usize) -> bool {
+        self.outputs.get(output).is_some_and(|spec| spec.output.wants_exchanges())
     }
 
     /// Retracts what a lease has written to this worker's part files, if there are any: the crawl did not take its page. Returns
@@ -340,6 +380,18 @@ impl PagePipeline {
         self.process_url(record);
         let mut writes = Vec::new();
         self.add_url(record, &mut writes);
+        self.append_unrecorded(writes);
+    }
+
+    /// Appends the exchanges of a URL that no state records.
+    pub fn write_unrecorded_exchanges(&self, url: &str, exchanges: &[Exchange]) {
+        let mut writes = Vec::new();
+        self.add_exchanges(url, exchanges, &mut writes);
+        self.append_unrecorded(writes);
+        self.exchanges_committed(exchanges);
+    }
+
+    fn append_unrecorded(&self, writes: Writes) {
         let mut files = lock(&self.files);
         if files.failure.is_some() || files.parts.is_some() {
             return;
@@ -516,8 +568,9 @@ impl PagePipeline {
         }
     }
 
-    /// The texts of the outputs that were made at the end.
+    /// The texts of the outputs for the end of the crawl.
     pub fn output_summaries(&self) -> Vec<String> {
+        self.with_segments(|spec, files| spec.output.files_written(files));
         self.outputs.iter().filter_map(|spec| spec.output.summary()).collect()
     }
 
@@ -538,8 +591,11 @@ impl PagePipeline {
 }
 
 impl OrderedOutputs {
-    fn handles(&self) -> Result<SyncHandles, StorageError> {
-        self.parts.as_ref().map_or_else(|| self.files.handles(), Parts::handles)
+    fn handles(&mut self) -> Result<SyncHandles, StorageError> {
+        match &self.parts {
+            Some(parts) => parts.handles(),
+            None => self.files.handles(),
+        }
     }
 
     fn write_in_order(&mut self) -> Result<(), StorageError> {

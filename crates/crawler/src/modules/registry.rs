@@ -20,6 +20,7 @@ use super::spec::{Spec, unknown_option};
 use super::stdout::StdoutOutput;
 use super::table::CsvTable;
 use super::urls::Urls;
+use super::warc::Warc;
 use super::words::{self, WordCount};
 use super::{Module, Output, OutputSpec, Target};
 
@@ -47,6 +48,10 @@ pub const MODULES: &[(&str, &str)] = &[
     (
         "mirror=DIR",
         "the site as files that a browser can open, with the images, stylesheets, scripts and fonts that pages need",
+    ),
+    (
+        "warc=FILE[,no-requisites]",
+        "a web archive of all requests and responses, with what pages need to be shown, in files FILE-00001.warc.gz, ...",
     ),
     (
         "check=FILE[,format=NAME][,accept=CODES][,fragments][,redirects]",
@@ -134,7 +139,7 @@ fn parse_any_path(spec: &str) -> Result<RegisteredModule, String> {
         ("jsonl" | "csv" | "extract" | "urls" | "edges", None) => {
             Err("it needs a file, or '-' for standard output")
         }
-        ("check", _) => Err("it needs a file"),
+        ("check" | "warc", _) => Err("it needs a file"),
         ("words", None) => Ok(RegisteredModule::Module(Box::new(WordCount::new(words::DEFAULT_TOP)))),
         ("words", Some(top)) => match top.parse() {
             Ok(top) if (1..=MAX_TOP_WORDS).contains(&top) => {
@@ -152,7 +157,7 @@ fn parse_any_path(spec: &str) -> Result<RegisteredModule, String> {
 /// A module that takes options after its path. `None` if it is another one, or has no file.
 fn with_options(name: &str, arguments: &str) -> Option<Result<RegisteredModule, String>> {
     Some(match name {
-        "parquet" | "check" if arguments == "-" => return None,
+        "parquet" | "check" | "warc" if arguments == "-" => return None,
         "jsonl" | "csv" | "parquet" => page_table(name, arguments),
         "extract" => {
             let Spec { path, options } = Spec::split(arguments, Extract::is_name);
@@ -160,6 +165,7 @@ fn with_options(name: &str, arguments: &str) -> Option<Result<RegisteredModule, 
         }
         "edges" => Edges::parse(arguments).map(|(edges, path)| file_or_stdout(edges, path)),
         "check" => Check::parse(arguments),
+        "warc" => Warc::output(arguments).map(RegisteredModule::Output),
         _ => return None,
     })
 }
@@ -249,6 +255,7 @@ mod tests {
                 .replace("[,fields=NAME,...]", "")
                 .replace("[,columns=NAME,...][,distinct][,redirects]", "")
                 .replace("[,format=NAME][,accept=CODES][,fragments][,redirects]", "")
+                .replace("[,no-requisites]", "")
                 .replace("NAME=SELECTOR,...", "title=h1");
             let module = parse(&spec).unwrap();
             assert!(usage.starts_with(module.name()), "{module:?}");
@@ -294,6 +301,8 @@ mod tests {
             ("parquet=-", "cannot use module 'parquet': it needs a file"),
             ("graphml", "cannot use module 'graphml': it needs a file"),
             ("check=-", "cannot use module 'check': it needs a file"),
+            ("warc", "cannot use module 'warc': it needs a file"),
+            ("warc=-", "cannot use module 'warc': it needs a file"),
             ("words=0", "cannot use module 'words': it takes a number of words from 1 to 1000"),
             ("words=many", "cannot use module 'words': it takes a number of words from 1 to 1000"),
             ("exec=", "cannot use module 'exec': it needs a command"),
@@ -318,6 +327,7 @@ mod tests {
             ("urls=u.csv,foo", "foo", "urls=FILE"),
             ("graphml=g.graphml,distinct", "distinct", "graphml=FILE"),
             ("mirror=dir,all", "all", "mirror=DIR"),
+            ("warc=a.warc.gz,size=1", "size", "warc=FILE[,no-requisites]"),
             ("pages=dir,n=1.5", "n", "pages=DIR"),
         ] {
             let error = format!(

@@ -117,6 +117,7 @@ impl Crawler {
         self.scope.strip_query(&self.config.strip_query);
         for spec in &mut self.outputs {
             spec.output.set_strip_query(&self.config.strip_query);
+            spec.output.set_fetch_config(&self.config);
         }
     }
 }

@@ -1,15 +1,13 @@
 //! Opens the outputs of a durable crawl: new ones, or those of its state, of which some may be added and removed now.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Crawler, retried_rows};
 use crate::backend::durable::{OpenOutputs, RecordedOutput, StateOutputs};
 use crate::error::{Error, StorageError, StorageErrorKind};
-use crate::modules::Target;
 use crate::modules::output::OutputPosition;
-use crate::modules::output::files::{OutputFiles, Start};
+use crate::modules::output::files::{OpenTarget, OutputFiles, Start};
 use crate::modules::page_pipeline::{self, PagePipeline};
 
 impl Crawler {
@@ -32,6 +30,7 @@ impl Crawler {
             OpenOutputs::write(&pipeline, sequence, page, writes)
         })?;
         pipeline.check_position(state.position)?;
+        pipeline.resume_outputs();
         if let Some(failure) = removed_failure {
             pipeline.removed_output_failed(&failure);
         }
@@ -128,8 +127,7 @@ impl<'s> WrittenOutputs<'s> {
             return Ok(Vec::new());
         }
         let outputs: Vec<&RecordedOutput> = indexes.iter().map(|index| &self.outputs[*index]).collect();
-        let targets: Vec<(Target, Cow<[u8]>)> =
-            outputs.iter().map(|output| (output.written(), (&*output.header).into())).collect();
+        let targets: Vec<OpenTarget> = outputs.iter().map(|output| output.open_target()).collect();
         let lengths: Vec<u64> =
             indexes.iter().filter_map(|index| self.lengths.get(*index).copied()).collect();
         let start = Start::Resumed { committed: &lengths, written: self.position };

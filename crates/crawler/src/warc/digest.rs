@@ -1,17 +1,23 @@
 //! Digests of records and payloads, as in `WARC-Block-Digest`: `sha1:` and the hash in base 32.
 
-use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
+use ring::digest::{SHA256, digest};
+use sha1_smol::Sha1;
 
 const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
+/// A SHA-1 hash.
+pub type Hash = [u8; 20];
+
 /// The digest of some bytes, as archives name it.
 pub fn sha1(bytes: &[u8]) -> String {
-    sha1_text(digest(&SHA1_FOR_LEGACY_USE_ONLY, bytes).as_ref())
+    text(&hash(&[bytes]))
 }
 
-/// A SHA-1 hash, as archives name it.
-pub fn sha1_text(hash: &[u8]) -> String {
-    format!("sha1:{}", base32(hash))
+/// The SHA-1 hash of these pieces, one after the other.
+pub fn hash(pieces: &[&[u8]]) -> Hash {
+    let mut hash = Sha1::new();
+    pieces.iter().for_each(|piece| hash.update(piece));
+    hash.digest().bytes()
 }
 
 /// A SHA-256 hash, as WACZ files name it.
@@ -19,22 +25,48 @@ pub fn sha256_text(hash: &[u8]) -> String {
     hash.iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
+/// A hash as archives name it.
+pub fn text(hash: &Hash) -> String {
+    format!("sha1:{}", base32(hash))
+}
+
+/// The hash that such a text names; `None` if it has another form or algorithm.
+pub fn parse(text: &str) -> Option<Hash> {
+    let digits = text.trim().strip_prefix("sha1:")?;
+    if digits.len() != 32 {
+        return None;
+    }
+    let (mut hash, mut bits, mut count, mut length) = ([0; 20], 0_u32, 0, 0);
+    for digit in digits.bytes() {
+        let value = BASE32.iter().position(|known| *known == digit.to_ascii_uppercase())?;
+        bits = bits << 5 | u32::try_from(value).ok()?;
+        count += 5;
+        if count >= 8 {
+            count -= 8;
+            hash[length] = (bits >> count) as u8;
+            length += 1;
+            bits &= (1 << count) - 1;
+        }
+    }
+    Some(hash)
+}
+
 /// Whether a digest is that of these bytes; `None` if it has another form or algorithm. Writers use base 32 and hexadecimal digits.
 pub fn matches(declared: &str, bytes: &[u8]) -> Option<bool> {
     let (algorithm, value) = declared.trim().split_once(':')?;
-    let algorithm = match algorithm.to_ascii_lowercase().as_str() {
-        "sha1" | "sha-1" => &SHA1_FOR_LEGACY_USE_ONLY,
-        "sha256" | "sha-256" => &SHA256,
+    let is_sha1 = match algorithm.to_ascii_lowercase().as_str() {
+        "sha1" | "sha-1" => true,
+        "sha256" | "sha-256" => false,
         _ => return None,
     };
     let value = value.trim_end_matches('=');
-    let length = algorithm.output_len();
+    let length = if is_sha1 { size_of::<Hash>() } else { SHA256.output_len() };
     let is_hex = value.len() == 2 * length;
     if !is_hex && value.len() != (8 * length).div_ceil(5) {
         return None;
     }
-    let hash = digest(algorithm, bytes);
-    let hash = hash.as_ref();
+    let hash = if is_sha1 { hash(&[bytes]).to_vec() } else { digest(&SHA256, bytes).as_ref().to_vec() };
+    let hash = &hash[..];
     let actual = if is_hex { hash.iter().map(|byte| format!("{byte:02x}")).collect() } else { base32(hash) };
     Some(actual.eq_ignore_ascii_case(value))
 }
@@ -66,6 +98,12 @@ mod tests {
     fn digest_is_base32_and_compared_in_the_forms_that_writers_use() {
         assert_eq!(sha1(b""), "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ");
         assert_eq!(base32(b"foobar"), "MZXW6YTBOI");
+        assert_eq!(parse(&sha1(b"foobar")), Some(hash(&[b"foo", b"bar"])));
+        for other in
+            ["sha1:short", "md5:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ", "sha1:1I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"]
+        {
+            assert_eq!(parse(other), None, "{other}");
+        }
         for (declared, matches_empty) in [
             ("sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ", Some(true)),
             ("SHA-1: 3i42h3s6nnfq2msvx7xzkyayscx5qbyj", None),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 
-use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
+use sha1_smol::Sha1;
 
 use super::archives::{Archive, Archives};
 use super::cdxj::{IndexEntry, has_http_head, is_indexed};
@@ -188,7 +188,7 @@ fn is_in_index(header: &RecordHeader) -> bool {
 /// Hashes the payload of a record whose header does not have its digest.
 #[derive(Default)]
 struct PayloadHash {
-    hash: Option<Context>,
+    hash: Option<Sha1>,
     /// Whether the head of the response has not ended.
     is_in_head: bool,
     /// Whether the line of the head has a character.
@@ -201,7 +201,7 @@ impl PayloadHash {
         let has_payload = is_in_index(header) && record_type != RecordType::Revisit;
         let is_missing = has_payload && header.get("WARC-Payload-Digest").is_none();
         PayloadHash {
-            hash: is_missing.then(|| Context::new(&SHA1_FOR_LEGACY_USE_ONLY)),
+            hash: is_missing.then(Sha1::new),
             is_in_head: has_http_head(record_type, header.target_uri().unwrap_or_default()),
             has_text: false,
         }
@@ -225,6 +225,6 @@ impl PayloadHash {
     }
 
     fn finish(self) -> Option<String> {
-        self.hash.map(|hash| digest::sha1_text(hash.finish().as_ref()))
+        self.hash.map(|hash| digest::text(&hash.digest().bytes()))
     }
 }

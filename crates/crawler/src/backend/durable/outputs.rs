@@ -10,7 +10,9 @@ use super::records::writes_from_bytes;
 use super::{Batch, Tables, View, retry};
 use crate::backend::BackendError;
 use crate::error::{Error, StorageError};
+use crate::modules::output::files::OpenTarget;
 use crate::modules::output::finish::records_path;
+use crate::modules::output::segments::SegmentRule;
 use crate::modules::output::{OutputPosition, OutputSpec, Target, Writes};
 use crate::modules::registry;
 use crate::similarity::HashKey;
@@ -37,6 +39,9 @@ pub struct RecordedOutput {
     pub header: Vec<u8>,
     /// The first page that is in it: it was added to the crawl before that page.
     pub first_page: u64,
+    /// How it is split into files, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments: Option<SegmentRule>,
 }
 
 impl RecordedOutput {
@@ -51,7 +56,13 @@ impl RecordedOutput {
             has_records: output.finisher().is_some(),
             header: spec.header().into_owned(),
             first_page,
+            segments: output.segments(),
         }
+    }
+
+    /// What is opened for it.
+    pub(crate) fn open_target(&self) -> OpenTarget<'_> {
+        OpenTarget { target: self.written(), header: (&*self.header).into(), segments: self.segments.clone() }
     }
 
     /// Whether it has the same format and path.

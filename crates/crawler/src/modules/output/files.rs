@@ -13,6 +13,7 @@
 //! A crawl in memory applies writes in the same way and never resumes.
 
 pub(super) mod append;
+pub(super) mod segments;
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -20,8 +21,10 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use self::append::AppendFile;
-use super::new_file::{self, FoundTarget};
+use self::segments::SegmentedFile;
+use super::new_file::{self, FoundTarget, sync_parent};
 use super::numbered_dir::{self, NumberedDir};
+use super::segments::{SegmentNames, SegmentRule};
 use super::{OutputPosition, OutputSpec, OutputWrite, Target};
 use crate::error::{StorageError, StorageErrorKind, unusable_directory};
 
@@ -61,8 +64,30 @@ pub struct OutputFiles {
 #[derive(Debug)]
 enum OpenOutput {
     File(AppendFile),
+    Segments(Box<SegmentedFile>),
     /// A directory, and the number of pages that were crawled before it was added.
     Directory(NumberedDir, u64),
+}
+
+/// What is opened for an output.
+#[derive(Debug)]
+pub(crate) struct OpenTarget<'h> {
+    /// The file or directory that is written during the crawl.
+    pub(crate) target: Target,
+    /// The bytes at its start.
+    pub(crate) header: Cow<'h, [u8]>,
+    /// How it is split into files, if it is. Then these have headers of their own.
+    pub(crate) segments: Option<SegmentRule>,
+}
+
+impl OpenTarget<'_> {
+    /// The file or directory that exists as soon as the output does.
+    fn first_path(&self) -> PathBuf {
+        match self.segments {
+            Some(_) => SegmentNames::of(self.target.path()).path(1),
+            None => self.target.path().to_owned(),
+        }
+    }
 }
 
 /// The files and directories of all outputs, to fsync while another thread writes to them.
@@ -72,6 +97,8 @@ pub struct SyncHandles(pub(super) Vec<SyncHandle>);
 #[derive(Debug)]
 pub(super) enum SyncHandle {
     File(PathBuf, File),
+    /// The name of a new file.
+    Name(PathBuf),
     Directory(numbered_dir::DirSyncHandle),
 }
 
@@ -80,6 +107,10 @@ impl SyncHandles {
     pub fn sync(&self) -> Result<(), StorageError> {
         self.0.iter().try_for_each(|handle| match handle {
             SyncHandle::File(path, file) => file.sync_data().map_err(|error| write_error(path, error)),
+            SyncHandle::Name(path) => {
+                sync_parent(path);
+                Ok(())
+            }
             SyncHandle::Directory(files) => files.sync().map_err(|error| write_error(files.path(), error)),
         })
     }
@@ -90,7 +121,7 @@ impl OutputFiles {
     pub fn open(specs: &[OutputSpec], start: Start) -> Result<OutputFiles, StorageError> {
         check_distinct(specs)?;
         check_finished_targets(specs, start)?;
-        let targets: Vec<_> = specs.iter().map(|spec| (spec.written(), spec.header())).collect();
+        let targets: Vec<_> = specs.iter().map(OutputSpec::open_target).collect();
         let found = (!matches!(start, Start::Overwrite))
             .then(|| specs.iter().map(|spec| FoundTarget::at(spec.target.path())).collect());
         Ok(OutputFiles { found, ..OutputFiles::open_targets(&targets, start)? })
@@ -106,10 +137,7 @@ impl OutputFiles {
     }
 
     /// Opens files and directories, each with the header of its output.
-    pub(crate) fn open_targets(
-        targets: &[(Target, Cow<[u8]>)],
-        start: Start,
-    ) -> Result<OutputFiles, StorageError> {
+    pub(crate) fn open_targets(targets: &[OpenTarget], start: Start) -> Result<OutputFiles, StorageError> {
         if let Start::Resumed { committed, .. } = start
             && committed.len() != targets.len()
         {
@@ -130,8 +158,8 @@ impl OutputFiles {
         for (index, output) in outputs.iter_mut().enumerate() {
             output.truncate(start, index)?;
         }
-        for (output, (_, header)) in outputs.iter_mut().zip(targets) {
-            output.put_header(header);
+        for (output, target) in outputs.iter_mut().zip(targets) {
+            output.put_header(&target.header);
         }
         Ok(OutputFiles { outputs, position: start.position(), found: None })
     }
@@ -155,17 +183,23 @@ impl OutputFiles {
             output.flush_if_full()?;
         }
         for (index, write) in writes {
-            if let (OpenOutput::Directory(files, _), OutputWrite::File(bytes)) =
-                (&self.outputs[*index], write)
-            {
-                // Checked before.
-                let Some(page) = page else { continue };
-                files.replace(page, bytes).map_err(|error| write_error(&files.page_path(page), error))?;
+            match (&mut self.outputs[*index], write) {
+                (OpenOutput::Directory(files, _), OutputWrite::File(bytes)) => {
+                    // Checked before.
+                    let Some(page) = page else { continue };
+                    files.replace(page, bytes).map_err(|error| write_error(&files.page_path(page), error))?;
+                }
+                (OpenOutput::Segments(file), OutputWrite::Append(bytes)) if !bytes.is_empty() => {
+                    file.rotate_if_full()?;
+                }
+                _ => {}
             }
         }
         for (index, write) in writes {
-            if let (OpenOutput::File(file), OutputWrite::Append(bytes)) = (&mut self.outputs[*index], write) {
-                file.append(bytes);
+            match (&mut self.outputs[*index], write) {
+                (OpenOutput::File(file), OutputWrite::Append(bytes)) => file.append(bytes),
+                (OpenOutput::Segments(file), OutputWrite::Append(bytes)) => file.append(bytes),
+                _ => {}
             }
         }
         self.position = OutputPosition { sequence, page: page.unwrap_or(self.position.page) };
@@ -174,9 +208,16 @@ impl OutputFiles {
 
     /// Appends bytes that are no part of what the state records: a resume truncates them.
     pub fn append_unrecorded(&mut self, index: usize, bytes: &[u8]) -> Result<(), StorageError> {
-        if let Some(OpenOutput::File(file)) = self.outputs.get_mut(index) {
-            file.flush_if_full()?;
-            file.append(bytes);
+        match self.outputs.get_mut(index) {
+            Some(OpenOutput::File(file)) => {
+                file.flush_if_full()?;
+                file.append(bytes);
+            }
+            Some(OpenOutput::Segments(file)) if !bytes.is_empty() => {
+                file.flush_if_full().and_then(|()| file.rotate_if_full())?;
+                file.append(bytes);
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -186,6 +227,7 @@ impl OutputFiles {
     pub fn flush(&mut self) -> Result<(), StorageError> {
         self.outputs.iter_mut().try_for_each(|output| match output {
             OpenOutput::File(file) => file.flush(),
+            OpenOutput::Segments(file) => file.flush(),
             OpenOutput::Directory(..) => Ok(()),
         })
     }
@@ -200,14 +242,19 @@ impl OutputFiles {
     ///
     /// The operating system reports a failed write to one fsync only; a later fsync succeeds. After a failed fsync it
     /// is unknown what was written.
-    pub fn handles(&self) -> Result<SyncHandles, StorageError> {
-        let handle = |output: &OpenOutput| match output {
-            OpenOutput::File(file) => file.handle(),
-            OpenOutput::Directory(files, _) => {
-                files.handle().map_err(|error| write_error(files.path(), error)).map(SyncHandle::Directory)
+    pub fn handles(&mut self) -> Result<SyncHandles, StorageError> {
+        let mut handles = Vec::with_capacity(self.outputs.len());
+        for output in &mut self.outputs {
+            match output {
+                OpenOutput::File(file) => handles.push(file.handle()?),
+                OpenOutput::Segments(file) => handles.extend(file.handles()?),
+                OpenOutput::Directory(files, _) => {
+                    let handle = files.handle().map_err(|error| write_error(files.path(), error))?;
+                    handles.push(SyncHandle::Directory(handle));
+                }
             }
-        };
-        Ok(SyncHandles(self.outputs.iter().map(handle).collect::<Result<_, _>>()?))
+        }
+        Ok(SyncHandles(handles))
     }
 
     /// The length of each output's file, including what is buffered; of a directory, the number of pages that were crawled
@@ -215,9 +262,18 @@ impl OutputFiles {
     pub fn lengths(&self) -> Vec<u64> {
         let length = |output: &OpenOutput| match output {
             OpenOutput::File(file) => file.length(),
+            OpenOutput::Segments(file) => file.length(),
             OpenOutput::Directory(_, earlier_pages) => *earlier_pages,
         };
         self.outputs.iter().map(length).collect()
+    }
+
+    /// The files of an output that is split, in order.
+    pub fn segments(&self, index: usize) -> Option<Vec<PathBuf>> {
+        match self.outputs.get(index) {
+            Some(OpenOutput::Segments(file)) => Some(file.paths()),
+            _ => None,
+        }
     }
 
     /// How far the files are written.
@@ -252,8 +308,11 @@ impl OutputFiles {
 
 impl OpenOutput {
     /// Opens and locks the target, and checks it as far as possible without changing anything.
-    fn open(target: &Target, header: &[u8], start: Start, index: usize) -> Result<OpenOutput, StorageError> {
-        match target {
+    fn open(target: &OpenTarget, start: Start, index: usize) -> Result<OpenOutput, StorageError> {
+        match &target.target {
+            Target::File(path) if let Some(rule) = &target.segments => {
+                Ok(OpenOutput::Segments(Box::new(SegmentedFile::open(path, rule, start, index)?)))
+            }
             Target::File(path) => {
                 let file = AppendFile::open(path)?;
                 match start {
@@ -272,7 +331,7 @@ impl OpenOutput {
                     }
                     _ => create_directory(path)?,
                 }
-                let files = NumberedDir::open(path)?.with_extension(header);
+                let files = NumberedDir::open(path)?.with_extension(&target.header);
                 if let Start::Fresh = start {
                     files.ensure_empty()?;
                 }
@@ -284,7 +343,7 @@ impl OpenOutput {
     /// Rejects a directory that [`truncate`](OpenOutput::truncate) could not bring to the start state.
     fn check(&self, start: Start) -> Result<(), StorageError> {
         match self {
-            OpenOutput::File(_) => Ok(()),
+            OpenOutput::File(_) | OpenOutput::Segments(_) => Ok(()),
             OpenOutput::Directory(files, earlier_pages) => {
                 let last_page = start.position().page;
                 files.ensure_complete(*earlier_pages, last_page)?;
@@ -298,47 +357,52 @@ impl OpenOutput {
         let length = if let Start::Resumed { committed, .. } = start { committed[index] } else { 0 };
         match self {
             OpenOutput::File(file) => file.truncate(length),
+            OpenOutput::Segments(file) => file.truncate(length),
             OpenOutput::Directory(files, _) => files.remove_after(start.position().page),
         }
     }
 
     fn put_header(&mut self, header: &[u8]) {
-        if let OpenOutput::File(file) = self {
-            file.put_header(header);
+        match self {
+            OpenOutput::File(file) => file.put_header(header),
+            OpenOutput::Segments(file) => file.put_header(),
+            OpenOutput::Directory(..) => {}
         }
     }
 
     fn flush_if_full(&mut self) -> Result<(), StorageError> {
         match self {
             OpenOutput::File(file) => file.flush_if_full(),
+            OpenOutput::Segments(file) => file.flush_if_full(),
             OpenOutput::Directory(..) => Ok(()),
         }
     }
 }
 
 /// Opens all targets, and checks them before any is truncated or emptied. Those that did not exist are `created`.
-fn open_all<'t>(
-    targets: &'t [(Target, Cow<[u8]>)],
+fn open_all(
+    targets: &[OpenTarget],
     start: Start,
     outputs: &mut Vec<OpenOutput>,
-    created: &mut Vec<&'t Target>,
+    created: &mut Vec<PathBuf>,
 ) -> Result<(), StorageError> {
-    for (index, (target, header)) in targets.iter().enumerate() {
-        let is_new = fs::symlink_metadata(target.path()).is_err();
-        outputs.push(OpenOutput::open(target, header, start, index)?);
-        if is_new {
-            created.push(target);
+    for (index, target) in targets.iter().enumerate() {
+        let path = target.first_path();
+        // What it has created before it failed is removed, too.
+        if fs::symlink_metadata(&path).is_err() {
+            created.push(path);
         }
+        outputs.push(OpenOutput::open(target, start, index)?);
     }
     outputs.iter().try_for_each(|output| output.check(start))
 }
 
 /// Removes a new file or directory. One that cannot be removed stays.
-fn remove_if_empty(target: &Target) {
-    let _ = match target {
-        Target::File(path) if fs::metadata(path).is_ok_and(|file| file.len() > 0) => Ok(()),
-        Target::File(path) => fs::remove_file(path),
-        Target::Directory(path) => fs::remove_dir(path),
+fn remove_if_empty(path: PathBuf) {
+    let _ = match fs::symlink_metadata(&path) {
+        Ok(found) if found.is_dir() => fs::remove_dir(&path),
+        Ok(found) if found.is_file() && found.len() == 0 => fs::remove_file(&path),
+        _ => Ok(()),
     };
 }
 

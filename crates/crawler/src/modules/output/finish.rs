@@ -20,6 +20,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use super::files::OpenTarget;
 use super::new_file::{FoundTarget, ensure_replaceable};
 use super::{OutputSpec, Target};
 use crate::error::{StorageError, StorageErrorKind};
@@ -203,6 +204,11 @@ impl OutputSpec {
             Some(_) => Target::File(records_path(self.target.path())),
             None => self.target.clone(),
         }
+    }
+
+    /// What is opened for the output.
+    pub(crate) fn open_target(&self) -> OpenTarget<'_> {
+        OpenTarget { target: self.written(), header: self.header(), segments: self.output.segments() }
     }
 
     /// The bytes at the start of the file that the crawl writes.

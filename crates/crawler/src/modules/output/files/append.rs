@@ -1,7 +1,7 @@
 //! An append-only file whose length is known exactly, also after a failed write.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::SyncHandle;
@@ -26,6 +26,15 @@ pub(in crate::modules) struct AppendFile {
 impl AppendFile {
     /// Opens and locks a file, creating it if needed, and does not change its content.
     pub(in crate::modules) fn open(path: &Path) -> Result<AppendFile, StorageError> {
+        AppendFile::open_with(path, OpenOptions::new().write(true).create(true).truncate(false))
+    }
+
+    /// Creates and locks a file that must not exist.
+    pub(in crate::modules) fn create(path: &Path) -> Result<AppendFile, StorageError> {
+        AppendFile::open_with(path, OpenOptions::new().write(true).create_new(true))
+    }
+
+    fn open_with(path: &Path, options: &OpenOptions) -> Result<AppendFile, StorageError> {
         let what = format!("cannot write to output file '{}'", path.display());
         let remedy = "name a file you may write to";
         // Checked before the open: opening a pipe blocks until it has a reader.
@@ -33,9 +42,12 @@ impl AppendFile {
             let message = format!("{what}: it is not a regular file ('-' is standard output); {remedy}");
             return Err(StorageError::new(StorageErrorKind::Unusable, message));
         }
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-        let file = match file {
+        let file = match options.open(path) {
             Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let message = format!("{what}: another program has made it during the crawl; move it away");
+                return Err(StorageError::new(StorageErrorKind::AlreadyExists, message));
+            }
             Err(error) => {
                 return Err(StorageError::with_source(StorageErrorKind::Unusable, what, error, remedy));
             }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::CrawlIdentity;
 use crate::modules::OutputSpec;
+use crate::modules::output::segments::SegmentRule;
 
 /// The format name in the header.
 const FORMAT: &str = "crawler-part-1";
@@ -32,6 +33,9 @@ pub(super) struct PartHeader {
     /// The length of the output's header, before the first page.
     #[serde(rename = "head")]
     pub(super) header_length: u64,
+    /// How the output is split into files when the parts are merged, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) segments: Option<SegmentRule>,
 }
 
 impl PartHeader {
@@ -42,6 +46,7 @@ impl PartHeader {
             id: crawl.id.clone(),
             output: spec.output.format(),
             header_length: spec.header().len() as u64,
+            segments: spec.output.segments(),
         }
     }
 

@@ -101,7 +101,10 @@ pub fn merge(
     };
     keep_latest_versions(&mut versions, &mut report);
     let header = source::output_header(&sources)?;
-    let sink = MergeSink::open(destination, &header, source::are_directories(&sources), overwrite)?;
+    let sink = match sources.iter().find_map(Source::segments) {
+        Some(rule) => MergeSink::open_segments(destination, rule, overwrite)?,
+        None => MergeSink::open(destination, &header, source::are_directories(&sources), overwrite)?,
+    };
     write(&sources, &versions, sink)?;
     Ok(report)
 }

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 
 use super::{Destination, MergeError};
 use crate::error::{StorageError, StorageErrorKind};
-use crate::modules::output::files::{create_directory, write_error};
+use crate::modules::output::files::segments::SegmentedFile;
+use crate::modules::output::files::{Start, SyncHandles, create_directory, write_error};
 use crate::modules::output::finish::{self, Records};
 use crate::modules::output::new_file::{NewFile, ensure_replaceable};
 use crate::modules::output::numbered_dir::NumberedDir;
+use crate::modules::output::segments::SegmentRule;
 use crate::modules::{Target, registry};
 
 /// The open destination of a merge.
@@ -20,6 +22,7 @@ pub(super) enum MergeSink<'w> {
         last: u64,
     },
     Stream(BufWriter<&'w mut dyn Write>),
+    Segments(Box<SegmentedFile>),
     /// The merged records, which are temporary, and the target to make from them.
     Records(NewFile, PathBuf),
 }
@@ -57,6 +60,23 @@ impl<'w> MergeSink<'w> {
         Ok(sink)
     }
 
+    /// Opens an output that is split into files.
+    pub(super) fn open_segments(
+        destination: Destination<'w>,
+        rule: &SegmentRule,
+        overwrite: bool,
+    ) -> Result<MergeSink<'w>, MergeError> {
+        let Destination::Path(path) = destination else {
+            let refused = "cannot print the output: it consists of several files; name a file as output";
+            return Err(MergeError::Refused(refused.into()));
+        };
+        let start = if overwrite { Start::Overwrite } else { Start::Fresh };
+        let mut file = SegmentedFile::open(path, rule, start, 0).map_err(refused)?;
+        file.truncate(0).map_err(refused)?;
+        file.put_header();
+        Ok(MergeSink::Segments(Box::new(file)))
+    }
+
     /// Writes the next page.
     pub(super) fn page(&mut self, page: &[u8]) -> io::Result<()> {
         match self {
@@ -71,6 +91,11 @@ impl<'w> MergeSink<'w> {
                 *last = number;
                 Ok(())
             }
+            MergeSink::Segments(file) => {
+                file.flush_if_full().and_then(|()| file.rotate_if_full()).map_err(not_written)?;
+                file.append(page);
+                Ok(())
+            }
             MergeSink::Stream(stream) => stream.write_all(page),
         }
     }
@@ -83,6 +108,9 @@ impl<'w> MergeSink<'w> {
                 .handle()
                 .and_then(|it| it.sync())
                 .map_err(|error| not_written(write_error(files.path(), error))),
+            MergeSink::Segments(mut file) => {
+                file.flush().and_then(|()| SyncHandles(file.handles()?).sync()).map_err(not_written)
+            }
             MergeSink::Stream(mut stream) => stream.flush(),
             MergeSink::Records(mut file, target) => {
                 let written = file.flush_unfinished().map(Path::to_owned);

@@ -9,7 +9,8 @@ use super::super::index::{self, IndexReader, PartHeader};
 use super::super::split;
 use super::{MergeError, PageVersion};
 use crate::modules::output::finish::RECORDS_SUFFIX;
-use crate::modules::registry;
+use crate::modules::output::segments::SegmentRule;
+use crate::modules::{Output, registry};
 
 /// How many parts an error message lists at most.
 const MAX_LISTED_PARTS: usize = 8;
@@ -149,7 +150,13 @@ impl Source {
     /// Whether the part has a row per URL.
     pub(super) fn is_of_urls(&self) -> bool {
         let output = |header: &PartHeader| registry::output_of_format(&header.output, &self.path);
-        self.header.as_ref().and_then(output).is_some_and(|spec| spec.output.wants_urls())
+        let has_all = |output: &dyn Output| output.wants_urls() || output.wants_exchanges();
+        self.header.as_ref().and_then(output).is_some_and(|spec| has_all(&*spec.output))
+    }
+
+    /// How the output is split into files, if it is.
+    pub(super) fn segments(&self) -> Option<&SegmentRule> {
+        self.header.as_ref()?.segments.as_ref()
     }
 
     /// How many bytes of incomplete pages the part has.
