@@ -62,6 +62,7 @@ pub fn hint(message: &str) -> &'static str {
         ("make the output from it, name", " ('crawler collect --of', --overwrite)"),
         ("make the output from it", " ('crawler collect --of')"),
         ("overwrite", " (--overwrite)"),
+        ("make the file from it later", " ('crawler index', 'crawler wacz')"),
         ("keep them for merging", " ('crawler collect')"),
         ("to make it later", " ('crawler collect')"),
         ("purge what is left", " ('crawler purge')"),

@@ -11,6 +11,8 @@ use crawler::internal::backend::linking_pages::LinkingPages;
 use crawler::internal::captures::{CapturedPage, NoCapture, find_page};
 use crawler::internal::html::{self, BadLink};
 use crawler::internal::modules::timestamp::rfc3339;
+use crawler::internal::modules::warc::WARC;
+use crawler::internal::modules::warc::made_files::archive_files;
 use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
 use crawler::internal::task_kind::{TaskKind, shown_url};
@@ -43,7 +45,7 @@ pub async fn show(query: &ShowQuery) -> u8 {
 
 async fn try_show(query: &ShowQuery) -> Result<u8, Error> {
     let page = match query {
-        ShowQuery::Crawl(UrlQuery { url, source }) => stored_page(source, url).await?.map(Bytes::from),
+        ShowQuery::Crawl(UrlQuery { url, source }) => stored_page(source, url).await?,
         ShowQuery::Archives { url, archives, not_after } => {
             archived_page(archives, url, not_after.as_deref())?
         }
@@ -84,14 +86,33 @@ fn archived_page(
     })
 }
 
+/// A page in the archives of a crawl, if it has any.
+fn page_in_archives(outputs: &[RecordedOutput], url: &Url) -> Result<Option<Bytes>, Error> {
+    let archives: Vec<PathBuf> = outputs
+        .iter()
+        .filter(|output| output.name == WARC)
+        .flat_map(|output| archive_files(&output.path).unwrap_or_default())
+        .collect();
+    if archives.is_empty() {
+        return Ok(None);
+    }
+    Ok(archived_page(&archives, url, None)?.ok())
+}
+
 /// A stored page, or why there is none.
-pub async fn stored_page(source: &CrawlSource, url: &Url) -> Result<Result<Vec<u8>, String>, Error> {
+pub async fn stored_page(source: &CrawlSource, url: &Url) -> Result<Result<Bytes, String>, Error> {
     let (mut crawl, options) = StoredCrawl::open(source).await?;
     let url = &stripped(url, options.as_ref());
     if let Some(body) = crawl.content(url).await? {
-        return Ok(Ok(body));
+        return Ok(Ok(body.into()));
     }
     let reason = match crawl.history(url).await? {
+        Some(history)
+            if is_page(&history)
+                && let Some(page) = page_in_archives(&crawl.outputs()?, url)? =>
+        {
+            return Ok(Ok(page));
+        }
         Some(history) => why_not_stored(&history, options.as_ref()),
         None => why_not_admitted(url, options.as_ref(), crawl.scope(options.as_ref()).await?),
     };
@@ -154,6 +175,11 @@ fn exit_code(result: Result<u8, Error>) -> u8 {
         print_error(&with_hint(&error));
         status_of(&error)
     })
+}
+
+/// Whether a URL was a page, stored or not.
+fn is_page(history: &UrlHistory) -> bool {
+    matches!(&history.status, UrlStatus::Completed { outcome, .. } if *outcome == Outcome::Page.label())
 }
 
 /// Why an admitted URL has no stored page.

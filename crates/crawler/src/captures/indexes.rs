@@ -11,13 +11,11 @@ use memchr::memmem;
 use zip::{CompressionMethod, ZipArchive};
 
 use crate::error::Error;
+use crate::modules::warc::made_files::{INDEX_SUFFIX, index_path};
 use crate::warc::archives::{Archive, Archives, is_zip};
 use crate::warc::cdxj::IndexEntry;
 use crate::warc::index::{IndexError, IndexReport, Indexer};
 use crate::warc::input::FileSection;
-
-/// The end of the name of an index.
-pub const INDEX_SUFFIX: &str = "cdxj";
 
 /// The longest line of an index. The fields of a record's header are shorter.
 const MAX_LINE: u64 = 1 << 20;
@@ -160,25 +158,16 @@ impl IndexFile {
     }
 }
 
-/// The path of the index that a crawl writes for an archive: `site.cdxj` for `site.warc.gz` and `site-00001.warc.gz`.
-pub fn index_path(archive: &Path) -> PathBuf {
-    let name = archive.file_name().unwrap_or_default().to_string_lossy();
-    let stem = name.find(".warc").map_or(&*name, |end| &name[..end]);
-    let series = stem
-        .rsplit_once('-')
-        .filter(|(_, number)| number.len() >= 5 && number.bytes().all(|digit| digit.is_ascii_digit()));
-    archive.with_file_name(format!("{}.{INDEX_SUFFIX}", series.map_or(stem, |(series, _)| series)))
-}
-
-/// Indexes next to a WARC file that are not older than it.
+/// Indexes next to a WARC file that are not older than it: `site.cdxj` of `site.warc.gz`, and of `site-00001.warc.gz`.
 fn beside(archive: &Path) -> Vec<IndexFile> {
     let modified = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
     let name = archive.file_name().unwrap_or_default().to_string_lossy();
-    let stem = name.find(".warc").map_or(&*name, |end| &name[..end]);
-    let own = [stem, &name].map(|name| archive.with_file_name(format!("{name}.{INDEX_SUFFIX}")));
-    let mut paths = vec![index_path(archive)];
-    paths.extend(own);
-    paths.dedup();
+    let own = index_path(archive);
+    let stem = own.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let is_number = |number: &str| number.len() >= 5 && number.bytes().all(|digit| digit.is_ascii_digit());
+    let series = stem.rsplit_once('-').filter(|(_, number)| is_number(number));
+    let mut paths = vec![own, archive.with_file_name(format!("{name}{INDEX_SUFFIX}"))];
+    paths.extend(series.map(|(series, _)| archive.with_file_name(format!("{series}{INDEX_SUFFIX}"))));
     let is_new = |path: &PathBuf| modified(path).is_some_and(|time| Some(time) >= modified(archive));
     paths.into_iter().filter(is_new).map(IndexFile::Plain).collect()
 }
