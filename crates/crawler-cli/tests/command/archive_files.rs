@@ -17,11 +17,16 @@ pub fn crawler(arguments: &str) -> Ended {
     Running::start(command, PathBuf::from("/nowhere"), None).wait()
 }
 
+/// A program of the Python packages that `make test` installs.
+pub fn python_path(program: &str) -> PathBuf {
+    let interpreter = PathBuf::from(std::env::var("CRAWLER_TEST_PYTHON").expect("make test sets it"));
+    interpreter.with_file_name(program)
+}
+
 /// Runs a program of the Python packages that `make test` installs, and returns what it printed.
 #[track_caller]
 pub fn python_program(program: &str, arguments: &[&str]) -> String {
-    let interpreter = PathBuf::from(std::env::var("CRAWLER_TEST_PYTHON").expect("make test sets it"));
-    let output = Command::new(interpreter.with_file_name(program)).args(arguments).output().unwrap();
+    let output = Command::new(python_path(program)).args(arguments).output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{program}: {stdout}{stderr}");
     stdout.into_owned()

@@ -4,6 +4,7 @@
 #![allow(missing_docs)]
 
 mod archive_files;
+mod archive_proof;
 mod arguments;
 mod browser;
 mod budgets;

@@ -9,8 +9,10 @@ use tempfile::TempDir;
 use testweb::{Response, Site};
 
 use super::crawler;
+use crate::archive_proof::manual::serve_manual;
 use crate::browser::Browser;
 use crate::common::serve;
+use crate::pipeline::Pipeline;
 use crate::replay::archives::{gzipped, page, response, write};
 
 /// The text of everything that is shown: of the page, its components and its frames.
@@ -93,8 +95,26 @@ fn replay_web_page_shows_the_pages_of_a_wacz_file() {
     crawler(&format!("wacz {archive} --output {}", wacz.display())).expect(0);
     let screenshot = shown(&wacz, "http://a.test/", "An archived heading");
     assert!(screenshot.starts_with(b"\x89PNG") && screenshot.len() > 2_000, "{} bytes", screenshot.len());
+    shown(&wacz, "http://a.test/two", "The second page");
+}
+
+#[test]
+#[ignore = "needs Chromium, postgresql-doc and the npm package replaywebpage: run by make test"]
+fn replay_web_page_shows_the_crawl_of_a_documentation_site() {
+    let directory = TempDir::new().unwrap();
+    let web = serve_manual();
+    Pipeline::of(web.url("/index.html"))
+        .with("--scope host --max-pages 30 --wacz")
+        .module("warc", &directory.path().join("manual.warc.gz"))
+        .run()
+        .expect(0);
+    let url = web.url("/index.html");
+    drop(web);
+    let screenshot =
+        shown(&directory.path().join("manual.wacz"), &url, "The PostgreSQL Global Development Group");
+    // To look at it.
     if let Ok(path) = std::env::var("CRAWLER_TEST_SCREENSHOT") {
         fs::write(path, &screenshot).unwrap();
     }
-    shown(&wacz, "http://a.test/two", "The second page");
+    assert!(screenshot.len() > 10_000, "{} bytes", screenshot.len());
 }
