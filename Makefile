@@ -18,7 +18,10 @@ TEST_THREADS ?= 8
 CAPI_TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))/capi
 # `make test`: the Python that reads back what outputs write, and its packages.
 TEST_PYTHON = $(abspath $(or $(CARGO_TARGET_DIR),target))/python
-TEST_PYTHON_PACKAGES ?= pyarrow duckdb networkx warcio
+TEST_PYTHON_PACKAGES ?= pyarrow duckdb networkx warcio fastwarc cdxj-indexer wacz pywb
+# `make test`: ReplayWeb.page, which opens archives in a browser, and where it is unpacked.
+TEST_REPLAYWEBPAGE = $(abspath $(or $(CARGO_TARGET_DIR),target))/replaywebpage
+REPLAYWEBPAGE ?= replaywebpage@2.4.6
 # `make fuzz`: seconds per fuzz target, and the targets.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
@@ -40,14 +43,16 @@ endif
 demo: ## crawl a small site served on loopback, no network needed
 	$(CARGO) run --profile demo -p crawler-cli -- demo
 
-test: ## run all tests; installs missing programs with apt and Python packages from PyPI
-	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server bash=bash zsh=zsh fish=fish groff=groff-base mandoc=mandoc openssl=openssl chromium=chromium python3=python3-venv promtool=prometheus /usr/sbin/logrotate=logrotate fuser=psmisc wget=wget '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
+test: ## run all tests; installs missing programs with apt, Python packages from PyPI and ReplayWeb.page from npm
+	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server bash=bash zsh=zsh fish=fish groff=groff-base mandoc=mandoc openssl=openssl chromium=chromium python3=python3-venv promtool=prometheus /usr/sbin/logrotate=logrotate fuser=psmisc wget=wget npm=npm '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
 	scripts/python-packages "$(TEST_PYTHON)" $(TEST_PYTHON_PACKAGES)
+	scripts/npm-package "$(TEST_REPLAYWEBPAGE)" "$(REPLAYWEBPAGE)"
 	@# The C tests link the library as it is installed: built alone, without the network features of the other crates.
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-only \
 		$(CARGO) build -p crawler-capi --target-dir "$(CAPI_TARGET)"
 	@# Most tests wait for timers, servers or processes, so more tests than cores run in parallel.
-	CRAWLER_CAPI_LIBRARY="$(CAPI_TARGET)/debug" CRAWLER_TEST_PYTHON="$(TEST_PYTHON)/bin/python" RUST_TEST_THREADS=$(TEST_THREADS) \
+	CRAWLER_CAPI_LIBRARY="$(CAPI_TARGET)/debug" CRAWLER_TEST_PYTHON="$(TEST_PYTHON)/bin/python" \
+		CRAWLER_TEST_REPLAYWEBPAGE="$(TEST_REPLAYWEBPAGE)" RUST_TEST_THREADS=$(TEST_THREADS) \
 		$(CARGO) test --workspace --no-fail-fast -- --include-ignored --skip in_make_chaos
 
 soak: ## kill crawls of thousands of pages KILLS times for each of SEEDS, resume them, and check the results

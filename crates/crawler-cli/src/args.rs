@@ -1,5 +1,6 @@
 //! The command line: parses the arguments (`Cli`), checks them, and returns what to run (`Invocation`).
 
+mod archives;
 mod check;
 mod classic;
 mod collect;
@@ -35,6 +36,7 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand}
 use clap_complete::Shell;
 use crawler::internal::backend::WorkerId;
 
+pub use self::archives::{ArchiveFileJob, ArchiveFileKind};
 pub use self::check::CheckReport;
 pub use self::classic::ClassicJob;
 pub use self::collect::{CollectJob, CollectOutput};
@@ -51,8 +53,9 @@ pub use self::proxy::PROXY_VARIABLE;
 pub use self::replay::ReplayJob;
 pub use self::report::{ReportJob, ReportTarget};
 pub use self::resume::ResumeOptions;
-pub use self::url_query::{CrawlSource, UrlQuery};
+pub use self::url_query::{CrawlSource, ShowQuery, UrlQuery};
 
+use self::archives::{IndexArgs, WaczArgs};
 use self::check::CheckArgs;
 use self::classic::ClassicArgs;
 use self::collect::CollectArgs;
@@ -63,7 +66,7 @@ pub use self::fetch::INSECURE;
 use self::replay::ReplayArgs;
 use self::report::ReportArgs;
 use self::settings::{CommandLine, Settings, misspelt_variables};
-use self::url_query::UrlQueryArgs;
+use self::url_query::{ShowArgs, UrlQueryArgs};
 use crate::printable::print_error;
 
 /// The command whose unknown options are explained in their own way.
@@ -98,9 +101,15 @@ enum CliCommand {
     /// Process the pages of web archives (WARC, WACZ) with modules
     #[command(after_help = help::AFTER_REPLAY_HELP)]
     Replay(Box<ReplayArgs>),
-    /// Print a page that a crawl with --state or --redis stored
-    #[command(after_help = help::AFTER_SHOW_HELP)]
-    Show(UrlQueryArgs),
+    /// Write the CDXJ index of web archives (WARC, WACZ)
+    #[command(after_help = help::AFTER_INDEX_HELP)]
+    Index(IndexArgs),
+    /// Pack WARC files into a WACZ file, which ReplayWeb.page opens
+    #[command(after_help = help::AFTER_WACZ_HELP)]
+    Wacz(WaczArgs),
+    /// Print a page that a crawl stored, or that web archives have
+    #[command(after_help = help::AFTER_SHOW_HELP, override_usage = help::SHOW_USAGE)]
+    Show(ShowArgs),
     /// Show the outcome of a URL and how it was discovered
     #[command(after_help = help::AFTER_WHY_HELP)]
     Why(UrlQueryArgs),
@@ -197,8 +206,10 @@ pub enum Command {
     Resume(Box<ResumeOptions>),
     /// Process the pages of archives.
     Replay(Box<ReplayJob>),
+    /// Write an index or a WACZ file.
+    ArchiveFile(ArchiveFileJob),
     /// Print a stored page.
-    Show(UrlQuery),
+    Show(ShowQuery),
     /// Show the outcome of a URL.
     Why(UrlQuery),
     /// Show a crawl on a web page.
@@ -383,6 +394,8 @@ impl Cli {
             Some(CliCommand::Check(check)) => Command::Crawl(Box::new(check.validate()?)),
             Some(CliCommand::Resume(options)) => Command::Resume(Box::new(options.validate()?)),
             Some(CliCommand::Replay(replay)) => Command::Replay(Box::new(replay.validate()?)),
+            Some(CliCommand::Index(index)) => Command::ArchiveFile(index.validate()?),
+            Some(CliCommand::Wacz(wacz)) => Command::ArchiveFile(wacz.validate()?),
             Some(CliCommand::Show(query)) => Command::Show(query.validate()?),
             Some(CliCommand::Why(query)) => Command::Why(query.validate()?),
             Some(CliCommand::Dashboard(dashboard)) => Command::Dashboard(Box::new(dashboard.validate()?)),

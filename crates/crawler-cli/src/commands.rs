@@ -1,5 +1,6 @@
 //! The sub-commands, one file each.
 
+pub mod archives;
 pub mod check;
 pub mod classic;
 pub mod collect;
@@ -8,6 +9,7 @@ pub mod config;
 pub mod controller;
 pub mod cookie_file;
 pub mod crawl;
+mod damage;
 pub mod dashboard;
 pub mod demo;
 pub mod health;
@@ -60,6 +62,7 @@ pub fn hint(message: &str) -> &'static str {
         ("make the output from it, name", " ('crawler collect --of', --overwrite)"),
         ("make the output from it", " ('crawler collect --of')"),
         ("overwrite", " (--overwrite)"),
+        ("make the file from it later", " ('crawler index', 'crawler wacz')"),
         ("keep them for merging", " ('crawler collect')"),
         ("to make it later", " ('crawler collect')"),
         ("purge what is left", " ('crawler purge')"),

@@ -66,6 +66,7 @@ fn main() -> ExitCode {
         Command::Crawl(job) => runtime.block_on(commands::crawl::run(*job)),
         Command::Resume(options) => runtime.block_on(commands::crawl::resume(*options)),
         Command::Replay(job) => runtime.block_on(commands::replay::run(*job)),
+        Command::ArchiveFile(job) => runtime.block_on(commands::archives::run(&job)),
         Command::Show(query) => runtime.block_on(commands::inspect::show(&query)),
         Command::Why(query) => runtime.block_on(commands::inspect::why(&query)),
         Command::Dashboard(job) => runtime.block_on(commands::dashboard::run(*job)),

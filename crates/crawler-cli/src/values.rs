@@ -232,6 +232,16 @@ pub fn similarity(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A date, or a date with a time, in UTC: its digits, from the year up to the second.
+pub fn timestamp(text: &str) -> Result<String, String> {
+    let is_known = |byte: u8| byte.is_ascii_digit() || b"-:TZ ".contains(&byte);
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    match text.bytes().all(is_known) && (4..=14).contains(&digits.len()) && digits.len().is_multiple_of(2) {
+        true => Ok(digits),
+        false => Err(invalid(text, "a date in UTC, like 2026-11-05, 2026-11-05T06:07:08Z or 20261105060708")),
+    }
+}
+
 /// A regular expression. The error is one line.
 pub fn pattern(text: &str) -> Result<String, String> {
     match Scope::anywhere().with_filters(&[text.to_owned()], &[]) {

@@ -15,13 +15,20 @@ pub struct ArchiveSettings {
     pub has_secrets: bool,
     /// A file of an archive ends when it has this many bytes.
     pub max_file_bytes: u64,
+    /// Whether a WACZ file is made of it when the crawl ends.
+    pub makes_wacz: bool,
     /// Who runs the crawl: a URL, a name or an address.
     pub operator: Option<String>,
 }
 
 impl Default for ArchiveSettings {
     fn default() -> ArchiveSettings {
-        ArchiveSettings { has_secrets: false, max_file_bytes: MAX_FILE_BYTES, operator: None }
+        ArchiveSettings {
+            has_secrets: false,
+            max_file_bytes: MAX_FILE_BYTES,
+            makes_wacz: false,
+            operator: None,
+        }
     }
 }
 

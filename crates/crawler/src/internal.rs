@@ -20,6 +20,8 @@ expose!(
     #[cfg(feature = "net")]
     backend,
     #[cfg(feature = "net")]
+    captures,
+    #[cfg(feature = "net")]
     classic,
     #[cfg(feature = "net")]
     config,
@@ -87,6 +89,8 @@ expose!(
     url_record,
     #[cfg(feature = "net")]
     warc,
+    #[cfg(feature = "net")]
+    wacz,
     #[cfg(feature = "net")]
     worker,
 );

@@ -47,6 +47,8 @@
 mod backend;
 mod callbacks;
 #[cfg(feature = "net")]
+mod captures;
+#[cfg(feature = "net")]
 mod classic;
 #[cfg(feature = "net")]
 mod config;
@@ -130,6 +132,8 @@ mod time_text;
 mod url_list;
 #[cfg(feature = "net")]
 mod url_record;
+#[cfg(feature = "net")]
+mod wacz;
 #[cfg(feature = "net")]
 mod warc;
 #[cfg(feature = "net")]

@@ -4,20 +4,18 @@
 //! order that depends on the archives alone ([`batches`]), so that the outputs do, too. Threads parse pages, run modules and render in
 //! parallel; in between they decide in that order which URLs are used ([`turns`], [`decisions`]).
 
-mod archive;
 mod batches;
 mod decisions;
 mod report;
 mod run;
 mod turns;
-mod url_of_record;
+pub(crate) mod url_of_record;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-pub use self::archive::STDIN;
 pub use self::report::{ReplayCounts, ReplayReport};
 use crate::config::{FetchConfig, Oversize};
 use crate::error::Error;
@@ -27,6 +25,7 @@ use crate::modules::{Module, OutputSpec, registry};
 use crate::scope::Scope;
 use crate::similarity::Threshold;
 use crate::stop::StopHandle;
+pub use crate::warc::archives::STDIN;
 
 /// A replay: configure it, then [run](Replay::run) it.
 pub struct Replay {

@@ -95,6 +95,8 @@ pub struct ClassicJob {
     pub urls: Option<PathBuf>,
     /// The file of `--warc`.
     pub warc: Option<PathBuf>,
+    /// Whether a WACZ file is made of it.
+    pub makes_wacz: bool,
     /// Whether rows or the JSON summary are written to standard output, so that nothing else may be.
     pub is_stdout_taken: bool,
     /// How much is printed.
@@ -134,6 +136,7 @@ impl ClassicArgs {
         if let Some(path) = urls {
             crawl = crawl.urls(path);
         }
+        self.fetch.check_wacz(self.warc.as_deref().map(Path::new), "--warc FILE")?;
         if let Some(file) = self.warc.clone() {
             let output = move || match registry::parse(&format!("warc={file}")) {
                 Ok(RegisteredModule::Output(output)) => Ok(output),
@@ -156,6 +159,7 @@ impl ClassicArgs {
             directory,
             urls: self.urls.clone(),
             warc: self.warc.map(PathBuf::from),
+            makes_wacz: self.fetch.wacz,
             is_stdout_taken,
             verbosity,
             cookies,

@@ -20,6 +20,9 @@ pub struct CollectArgs {
     /// Replace an existing output
     #[arg(long)]
     overwrite: bool,
+    /// If the output is a web archive, also make a WACZ file of it
+    #[arg(long)]
+    wacz: bool,
 }
 
 /// A checked merge.
@@ -30,6 +33,8 @@ pub struct CollectJob {
     pub output: CollectOutput,
     /// Whether to replace an existing output.
     pub overwrite: bool,
+    /// Whether to make a WACZ file of an archive.
+    pub makes_wacz: bool,
 }
 
 /// The destination of the merged output.
@@ -60,6 +65,6 @@ impl CollectArgs {
         let output = self.output.or(self.of).unwrap_or_default();
         let output =
             if output.as_os_str() == "-" { CollectOutput::Stdout } else { CollectOutput::Path(output) };
-        Ok(CollectJob { parts, output, overwrite: self.overwrite })
+        Ok(CollectJob { parts, output, overwrite: self.overwrite, makes_wacz: self.wacz })
     }
 }

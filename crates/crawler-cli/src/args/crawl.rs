@@ -275,6 +275,21 @@ impl CrawlOptions {
         defaults.and_then(|defaults| CrawlOptions::from_arg_matches(&defaults)).ok()
     }
 
+    /// The path of the web archive, if there is one.
+    pub fn archive(&self) -> Option<&Path> {
+        let specification = self.module.iter().find_map(|module| module.strip_prefix("warc="));
+        specification.map(|archive| Path::new(archive.split(',').next().unwrap_or(archive)))
+    }
+
+    fn check_wacz(&self) -> Result<(), String> {
+        if self.fetch.wacz && self.distributed.redis.is_some() {
+            return Err("--wacz cannot be used with --redis: the workers write parts; use 'crawler collect --wacz' when \
+                        the crawl has ended"
+                .into());
+        }
+        self.fetch.check_wacz(self.archive(), "--module warc=FILE")
+    }
+
     /// Gives the options of a mirror or a web archive other defaults, since it should have every page, and the whole of it.
     pub fn adapt_to_mirror(&mut self) {
         let is_default =
@@ -302,6 +317,7 @@ impl CrawlOptions {
         // Other modules may be given when a check is resumed.
         let modules = &options.module;
         options.check = options.check.filter(|check| check.is_written_by(modules));
+        options.check_wacz()?;
         options.check_outputs()?;
         let seeds = options.seeds()?;
         let config = options.fetch.config(&seeds, options.concurrency, options.per_host)?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crawler::internal::config::{self, Certificates, FetchConfig, Oversize};
 use crawler::internal::exchange::ArchiveSettings;
 use crawler::internal::strip_query::StripQuery;
+use crawler::internal::warc::encoding::Encoding;
 use crawler::{CookieJar, RequestSettings};
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -109,6 +110,11 @@ pub struct FetchArgs {
     #[serde(default)]
     pub warc_secrets: bool,
 
+    /// Also make a WACZ file of the web archive, which ReplayWeb.page opens
+    #[arg(long, help_heading = ARCHIVE)]
+    #[serde(default)]
+    pub wacz: bool,
+
     /// Print a line for each event, with depth and URL
     #[arg(short, long, conflicts_with = "quiet", help_heading = "Output")]
     pub verbose: bool,
@@ -126,6 +132,18 @@ fn default_warc_size() -> u64 {
 }
 
 impl FetchArgs {
+    /// Checks that there is an archive, at the path that an option names, of which a WACZ file can be made.
+    pub fn check_wacz(&self, archive: Option<&Path>, option: &str) -> Result<(), String> {
+        match archive {
+            _ if !self.wacz => Ok(()),
+            None => Err(format!("--wacz needs {option}, of which the file is made")),
+            Some(archive) if matches!(Encoding::of(archive), Some((Encoding::Zstd, _))) => {
+                Err("--wacz needs an archive without zstd, which readers of WACZ files do not know; name it .warc.gz".into())
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
     /// Reads the values of the options for logins. Those for cookies imply that cookies are accepted, also after a resume.
     pub fn resolve_logins(&mut self) -> Result<(), String> {
         self.login.resolve()?;
@@ -155,6 +173,7 @@ impl FetchArgs {
             archive: Some(ArchiveSettings {
                 has_secrets: self.warc_secrets,
                 max_file_bytes: self.warc_size,
+                makes_wacz: self.wacz,
                 operator: self.contact.clone(),
             }),
             ..FetchConfig::default()

@@ -18,6 +18,11 @@ pub const COLLECT_USAGE: &str = "\
 crawler collect [OPTIONS] <PART>... --output <PATH>
        crawler collect [OPTIONS] --of <PATH> [--output <PATH>]";
 
+pub const SHOW_USAGE: &str = "\
+crawler show [OPTIONS] <URL> --state <DIR>
+       crawler show [OPTIONS] <URL> --redis <URL>
+       crawler show [OPTIONS] <URL> --archive <FILE>...";
+
 pub const FRONTIER_USAGE: &str = "crawler frontier [OPTIONS] --redis <URL>";
 pub const WORKER_USAGE: &str = "crawler worker [OPTIONS] --redis <URL>";
 pub const SUBMIT_USAGE: &str = "crawler submit [OPTIONS] <URL>... --redis <URL>";
@@ -245,8 +250,50 @@ Examples:
   crawler replay site.wacz --module mirror=site
   curl -s https://example.org/a.warc.gz | crawler replay - --module jsonl=-";
 
+pub const AFTER_INDEX_HELP: &str = "\
+The index has a line for each response, revisit, resource and metadata record:
+a key by which URLs are sorted, the time of the capture, and a JSON object with
+the URL, the type, the status, the digest, and where the record is. pywb,
+ReplayWeb.page and 'crawler show' find records with it. The lines are sorted as
+'LC_ALL=C sort' does. Crawls with --module warc write it by themselves.
+
+Damaged records are reported with their position and left out. Archives with one
+gzip member for all records cannot be indexed: nothing could find their records.
+
+Exit status:
+  0    the index was written
+  1    an archive cannot be read to its end, or cannot be indexed
+  2    invalid arguments, or an archive cannot be opened; nothing was written
+  3    the index could not be written
+  5    records were damaged; the index has all others
+
+Examples:
+  crawler index site.warc.gz --output site.cdxj
+  crawler index *.warc.gz | grep ' 2026'";
+
+pub const AFTER_WACZ_HELP: &str = "\
+A WACZ file has WARC files, their index, a list of their HTML pages with titles,
+and digests of all of this. ReplayWeb.page (https://replayweb.page/) opens it in
+a browser, 'crawler replay' and 'crawler show' read it. The WARC files are copied
+unchanged. Crawls with --wacz write it by themselves.
+
+Exit status:
+  0    the file was written
+  1    an archive cannot be read to its end, or cannot be in a WACZ file
+  2    invalid arguments, or an archive cannot be opened; nothing was written
+  3    the file could not be written
+  5    records were damaged; they are in the file, but not in its index
+
+Example:
+  crawler wacz site-*.warc.gz --output site.wacz";
+
 pub const AFTER_SHOW_HELP: &str = "\
 The decoded body is printed to standard output, unchanged.
+
+Of archives, the newest capture of the URL is printed; captures of pages come
+before those of errors and redirects. A revisit record gives the content that it
+refers to. An index next to an archive (site.cdxj), or in a WACZ file, is used;
+without one, the archive is read.
 
 Environment:
   CRAWLER_REDIS           URL for --redis without a value
@@ -255,11 +302,13 @@ Environment:
 
 Exit status:
   0    the page was printed
-  1    the page is not stored, or the state cannot be read
+  1    the page is not stored, or the state or an archive cannot be read
   2    invalid arguments, or there is no state in DIR
 
-Example:
-  crawler show https://example.org/ --state crawl-state";
+Examples:
+  crawler show https://example.org/ --state crawl-state
+  crawler show https://example.org/ --archive site-*.warc.gz
+  crawler show https://example.org/ --archive site.wacz --at 2026-11-05";
 
 pub const AFTER_WHY_HELP: &str = "\
 With --redis, the records of all URLs of the crawl are read.
@@ -549,6 +598,9 @@ mod tests {
             AFTER_CRAWL_HELP,
             AFTER_RESUME_HELP,
             AFTER_REPLAY_HELP,
+            AFTER_INDEX_HELP,
+            AFTER_WACZ_HELP,
+            SHOW_USAGE,
             AFTER_SHOW_HELP,
             AFTER_WHY_HELP,
             AFTER_FRONTIER_HELP,

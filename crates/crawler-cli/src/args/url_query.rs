@@ -23,6 +23,52 @@ pub struct UrlQueryArgs {
     redis: OptionalRedisArgs,
 }
 
+/// The arguments of `crawler show`.
+#[derive(clap::Args)]
+pub struct ShowArgs {
+    #[command(flatten)]
+    query: UrlQueryArgs,
+    /// WARC and WACZ files to find the page in; repeatable
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["state", "redis"])]
+    archive: Vec<PathBuf>,
+    /// Print the newest capture of the archives that is not later than this, e.g. 2026-11-05 or 20261105060708
+    #[arg(long, value_name = "DATE", requires = "archive", value_parser = values::timestamp)]
+    at: Option<String>,
+}
+
+/// A checked query for a page.
+pub enum ShowQuery {
+    /// Of a crawl.
+    Crawl(UrlQuery),
+    /// Of archives, not later than a timestamp.
+    Archives {
+        /// The URL.
+        url: Url,
+        /// The archives.
+        archives: Vec<PathBuf>,
+        /// Up to 14 digits: year, month, day, hour, minute, second.
+        not_after: Option<String>,
+    },
+}
+
+impl ShowArgs {
+    /// Checks the arguments.
+    pub fn validate(self) -> Result<ShowQuery, String> {
+        if self.archive.is_empty() {
+            let query = self.query.validate();
+            return query.map(ShowQuery::Crawl).map_err(|error| match error.as_str() {
+                NO_CRAWL => "missing --state <DIR>, --redis <URL> or --archive <FILE>, to select the crawl or its archives".into(),
+                _ => error,
+            });
+        }
+        let url = values::url(&self.query.url)?;
+        Ok(ShowQuery::Archives { url, archives: self.archive, not_after: self.at })
+    }
+}
+
+/// Why a query is refused that names no crawl.
+const NO_CRAWL: &str = "missing --state <DIR> or --redis <URL>, to select the crawl";
+
 /// A checked query for one URL of a crawl.
 pub struct UrlQuery {
     /// The URL.
@@ -48,7 +94,7 @@ impl UrlQueryArgs {
             (Some(directory), _) => CrawlSource::State(directory),
             (None, Some(shared_crawl)) => CrawlSource::Redis(Box::new(shared_crawl)),
             (None, None) => {
-                return Err("missing --state <DIR> or --redis <URL>, to select the crawl".into());
+                return Err(NO_CRAWL.into());
             }
         };
         Ok(UrlQuery { url, source })

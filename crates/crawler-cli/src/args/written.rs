@@ -11,6 +11,7 @@ use crawler::internal::modules::Target;
 use crawler::internal::modules::output::OutputSpec;
 use crawler::internal::modules::output::files::{check_distinct as check_outputs, identity};
 use crawler::internal::modules::registry::{self, RegisteredModule};
+use crawler::internal::modules::warc::made_files::{index_path, wacz_path};
 
 use super::outputs::{is_program, writes_to_stdout};
 use super::{ClassicJob, CollectJob, CollectOutput, Command, CrawlOptions, LogArgs, ProgressForm, ReplayJob};
@@ -82,7 +83,9 @@ impl Written {
                 return Vec::new();
             };
             let records = (records != *made).then(|| Written::file(&option, &records));
-            return [Written::file(&option, made)].into_iter().chain(records).collect();
+            let others = spec.output.made_files(made);
+            let others = others.iter().map(|path| Written::file(&option, path));
+            return [Written::file(&option, made)].into_iter().chain(records).chain(others).collect();
         };
         match spec.written() {
             Target::File(records) => {
@@ -180,6 +183,7 @@ impl CrawlOptions {
         let report = self.check.iter().filter(|check| check.is_printed);
         written.extend(report.map(|_| Written::stdout("the report (without --output)")));
         written.extend(of_modules(&self.module));
+        written.extend(self.archive().filter(|_| self.fetch.wacz).map(wacz));
         let state = self.state.as_deref().map(Location::new);
         written.extend(state.map(|state| Written { option: "--state".into(), place: Place::State(state) }));
         written.extend(self.fetch.login.save_cookies().map(|path| Written::file("--save-cookies", path)));
@@ -216,6 +220,11 @@ pub(super) fn of_modules(modules: &[String]) -> impl Iterator<Item = Written> {
     })
 }
 
+/// The WACZ file of an archive.
+fn wacz(archive: &Path) -> Written {
+    Written::file("--wacz", &wacz_path(archive))
+}
+
 /// Programs, which may print to standard output.
 fn programs(modules: &[String]) -> impl Iterator<Item = Written> {
     let programs = modules.iter().filter(|module| is_program(module));
@@ -246,6 +255,10 @@ impl ClassicJob {
         let files =
             files.into_iter().filter_map(|(option, path)| Some(Written::file(option, path.as_deref()?)));
         written.extend(files);
+        if let Some(archive) = &self.warc {
+            written.push(Written::file("--warc", &index_path(archive)));
+            written.extend(self.makes_wacz.then(|| wacz(archive)));
+        }
         written
     }
 

@@ -7,6 +7,8 @@ use crawler::StorageErrorKind;
 use crawler::internal::modules::output::finish::{Records, finish_file_of_crawl};
 use crawler::internal::modules::output::parts::{self, Destination, MergeError, MergeReport};
 
+use crawler::internal::modules::warc::made_files::{self, archive_files};
+
 use crate::args::{CollectJob, CollectOutput};
 use crate::commands::hint;
 use crate::format::{bytes, counted};
@@ -22,8 +24,14 @@ pub async fn run(job: &CollectJob) -> u8 {
             finish(&records, path, job.overwrite)
         }
         CollectOutput::Path(path) => match parts::merge(&job.parts, Destination::Path(path), job.overwrite) {
-            Ok(report) if print_stdout(&format!("{}\n", describe(&report))) => 0,
-            Ok(_) => EXIT_FAILED,
+            Ok(report) => {
+                let made = if report.is_archive { make_files(path, job.makes_wacz) } else { 0 };
+                match print_stdout(&format!("{}\n", describe(&report))) {
+                    _ if made != 0 => made,
+                    true => 0,
+                    false => EXIT_FAILED,
+                }
+            }
             Err(error) => fail(&error),
         },
         CollectOutput::Stdout => {
@@ -80,6 +88,22 @@ fn finish(records: &Records, output: &Path, overwrite: bool) -> u8 {
     }
 }
 
+/// Makes the index of an archive, and its WACZ file. Returns the exit status.
+fn make_files(archive: &Path, makes_wacz: bool) -> u8 {
+    let files =
+        archive_files(archive).map_err(|error| format!("cannot read '{}': {error}", archive.display()));
+    let made = files.and_then(|files| {
+        made_files::make(archive, &files, makes_wacz).map_err(|error| format!("{error:#}"))
+    });
+    match made {
+        Ok(()) => 0,
+        Err(message) => {
+            print_error(&format!("{message}{}", hint(&message)));
+            EXIT_NOT_WRITTEN
+        }
+    }
+}
+
 fn fail(error: &MergeError) -> u8 {
     let message = error.to_string();
     print_error(&format!("{message}{}", hint(&message)));
@@ -92,7 +116,7 @@ fn fail(error: &MergeError) -> u8 {
 
 /// How many pages were merged, and what was left out.
 fn describe(report: &MergeReport) -> String {
-    let MergeReport { is_of_urls, pages, parts, superseded, retracted, incomplete_bytes } = *report;
+    let MergeReport { is_of_urls, pages, parts, superseded, retracted, incomplete_bytes, .. } = *report;
     let page = if is_of_urls { "URL" } else { "page" };
     let mut text = format!("merged {} from {}", counted(pages, page), counted(parts as u64, "part file"));
     let left_out = [

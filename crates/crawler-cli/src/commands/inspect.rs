@@ -2,12 +2,17 @@
 //! which pages link to it.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use crawler::internal::backend::durable::{RecordedOutput, UrlHistory, UrlStatus};
 use crawler::internal::backend::linking_pages::LinkingPages;
+use crawler::internal::captures::{CapturedPage, NoCapture, find_page};
 use crawler::internal::html::{self, BadLink};
 use crawler::internal::modules::timestamp::rfc3339;
+use crawler::internal::modules::warc::WARC;
+use crawler::internal::modules::warc::made_files::archive_files;
 use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
 use crawler::internal::task_kind::{TaskKind, shown_url};
@@ -16,12 +21,13 @@ use crawler::{Error, Outcome, Scope};
 use url::Url;
 
 use crate::EXIT_FAILED;
-use crate::args::{CrawlOptions, CrawlSource, UrlQuery};
+use crate::args::{CrawlOptions, CrawlSource, ShowQuery, UrlQuery};
 use crate::commands::crawl::status_of;
+use crate::commands::damage::DamageMessages;
 use crate::commands::stored_crawl::StoredCrawl;
 use crate::commands::with_hint;
 use crate::format::{counted, number};
-use crate::printable::{is_printed, print_error, print_stdout, printable};
+use crate::printable::{is_printed, print_error, print_message, print_stdout, printable};
 
 /// A longer path to a seed is shortened.
 const MAX_PATH: usize = 8;
@@ -33,12 +39,18 @@ const PATH_ENDS: usize = 3;
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(10);
 
 /// Prints a stored page as the server sent it, and returns the exit status.
-pub async fn show(query: &UrlQuery) -> u8 {
+pub async fn show(query: &ShowQuery) -> u8 {
     exit_code(try_show(query).await)
 }
 
-async fn try_show(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
-    let printed = match stored_page(source, url).await? {
+async fn try_show(query: &ShowQuery) -> Result<u8, Error> {
+    let page = match query {
+        ShowQuery::Crawl(UrlQuery { url, source }) => stored_page(source, url).await?,
+        ShowQuery::Archives { url, archives, not_after } => {
+            archived_page(archives, url, not_after.as_deref())?
+        }
+    };
+    let printed = match page {
         Ok(body) => {
             let mut out = io::stdout();
             is_printed(out.write_all(&body).and_then(|()| out.flush()))
@@ -51,14 +63,56 @@ async fn try_show(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
     Ok(if printed { 0 } else { EXIT_FAILED })
 }
 
+/// A page of archives, or why there is none.
+fn archived_page(
+    archives: &[PathBuf],
+    url: &Url,
+    not_after: Option<&str>,
+) -> Result<Result<Bytes, String>, Error> {
+    let messages = DamageMessages::new(false, "more damaged records are left out");
+    let found = find_page(archives, url.as_str(), not_after, &mut |message| messages.report(message))?;
+    Ok(match found {
+        Ok(CapturedPage { body, is_incomplete, .. }) => {
+            if is_incomplete {
+                print_message("the page is incomplete: the archive has only its start, or it is very large");
+            }
+            Ok(body)
+        }
+        Err(NoCapture::NotFound) => {
+            let time = not_after.map_or_else(String::new, |time| format!(" up to {time} (--at)"));
+            Err(format!("cannot show {url}: the archives have no capture of it{time}"))
+        }
+        Err(NoCapture::Unreadable(cause)) => Err(format!("cannot show {url}: {cause}")),
+    })
+}
+
+/// A page in the archives of a crawl, if it has any.
+fn page_in_archives(outputs: &[RecordedOutput], url: &Url) -> Result<Option<Bytes>, Error> {
+    let archives: Vec<PathBuf> = outputs
+        .iter()
+        .filter(|output| output.name == WARC)
+        .flat_map(|output| archive_files(&output.path).unwrap_or_default())
+        .collect();
+    if archives.is_empty() {
+        return Ok(None);
+    }
+    Ok(archived_page(&archives, url, None)?.ok())
+}
+
 /// A stored page, or why there is none.
-pub async fn stored_page(source: &CrawlSource, url: &Url) -> Result<Result<Vec<u8>, String>, Error> {
+pub async fn stored_page(source: &CrawlSource, url: &Url) -> Result<Result<Bytes, String>, Error> {
     let (mut crawl, options) = StoredCrawl::open(source).await?;
     let url = &stripped(url, options.as_ref());
     if let Some(body) = crawl.content(url).await? {
-        return Ok(Ok(body));
+        return Ok(Ok(body.into()));
     }
     let reason = match crawl.history(url).await? {
+        Some(history)
+            if is_page(&history)
+                && let Some(page) = page_in_archives(&crawl.outputs()?, url)? =>
+        {
+            return Ok(Ok(page));
+        }
         Some(history) => why_not_stored(&history, options.as_ref()),
         None => why_not_admitted(url, options.as_ref(), crawl.scope(options.as_ref()).await?),
     };
@@ -121,6 +175,11 @@ fn exit_code(result: Result<u8, Error>) -> u8 {
         print_error(&with_hint(&error));
         status_of(&error)
     })
+}
+
+/// Whether a URL was a page, stored or not.
+fn is_page(history: &UrlHistory) -> bool {
+    matches!(&history.status, UrlStatus::Completed { outcome, .. } if *outcome == Outcome::Page.label())
 }
 
 /// Why an admitted URL has no stored page.

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,7 @@ use crawler::{Outcome, OutcomeGroup};
 
 use super::crawl::outcome_log::line;
 use super::crawl::{module_failures_line, status_of};
+use super::damage::DamageMessages;
 use super::{hint, with_hint};
 use crate::args::{ReplayJob, Verbosity};
 use crate::format::{bytes, clock, counted, number, rate, share_of_bytes};
@@ -25,9 +25,6 @@ use crate::progress::PLAIN_INTERVAL;
 use crate::summary::replay_table;
 use crate::{EXIT_DAMAGED, EXIT_FAILED, EXIT_NOT_WRITTEN, signals};
 
-/// How many damaged records are named. The others are counted.
-const MAX_NAMED_DAMAGE: u64 = 20;
-
 /// Printed after the first signal.
 const STOPPING: &str = "stopping; the outputs get the pages that were read; press Ctrl-C again to stop now";
 
@@ -38,7 +35,7 @@ struct Display {
     is_live: bool,
     is_plain: bool,
     last_plain_line: Mutex<Instant>,
-    damaged: AtomicU64,
+    damage: DamageMessages,
 }
 
 /// Runs a replay and returns the exit status.
@@ -52,7 +49,7 @@ pub async fn run(job: ReplayJob) -> u8 {
     replay.callbacks = Callbacks {
         on_outcome: Arc::new(move |url, outcome| outcomes.outcome(url, outcome)),
         on_progress: Box::new(move |counts, total, time| shown.progress(counts, total, time)),
-        on_damage: Box::new(move |message| damage.damage(message)),
+        on_damage: Box::new(move |message| damage.damage.report(message)),
         on_notice: Box::new(move |message| notices.print(&format!("crawler: {message}"))),
     };
     let stop = replay.stop.clone();
@@ -87,7 +84,10 @@ impl Display {
             is_live,
             is_plain: shows && !is_live,
             last_plain_line: Mutex::new(Instant::now()),
-            damaged: AtomicU64::new(0),
+            damage: DamageMessages::new(
+                verbosity == Verbosity::Verbose,
+                "more damaged records are counted, and named with -v",
+            ),
         }
     }
 
@@ -133,18 +133,6 @@ impl Display {
         if self.is_plain && last.elapsed() + Duration::from_millis(500) >= PLAIN_INTERVAL {
             *last = Instant::now();
             screen::print(&joined(&pieces));
-        }
-    }
-
-    fn damage(&self, message: &str) {
-        tracing::warn!(target: NOTICE, "{message}");
-        let number = self.damaged.fetch_add(1, Ordering::Relaxed);
-        if log::is_on_stderr() || number > MAX_NAMED_DAMAGE && self.verbosity != Verbosity::Verbose {
-            return;
-        }
-        match number == MAX_NAMED_DAMAGE && self.verbosity != Verbosity::Verbose {
-            true => screen::print("crawler: more damaged records are counted, and named with -v"),
-            false => screen::print(&format!("crawler: {message}")),
         }
     }
 

@@ -124,7 +124,7 @@ impl Source {
             );
         };
         let body = blocking(async move { inspect::stored_page(&crawl, &url).await }).await??;
-        Ok(as_text(body))
+        Ok(as_text(body.into()))
     }
 
     /// Changes the crawl, and says what was done, or why not.

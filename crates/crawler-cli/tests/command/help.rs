@@ -4,11 +4,13 @@ use std::process::Stdio;
 
 use crate::common::binary;
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 21] = [
     "crawl",
     "check",
     "resume",
     "replay",
+    "index",
+    "wacz",
     "show",
     "why",
     "dashboard",

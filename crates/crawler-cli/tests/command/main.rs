@@ -3,6 +3,8 @@
 
 #![allow(missing_docs)]
 
+mod archive_files;
+mod archive_proof;
 mod arguments;
 mod browser;
 mod budgets;

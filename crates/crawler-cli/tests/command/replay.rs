@@ -1,9 +1,9 @@
 //! `crawler replay`: modules and outputs on the pages of web archives.
 
-mod archives;
+pub mod archives;
 mod arguments;
 mod damage;
-mod programs;
+pub mod programs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -131,6 +131,18 @@ pub trait Output: Send + Sync {
     #[doc(hidden)]
     fn resume(&self, _files: &[PathBuf]) {}
 
+    /// The files that are [made](Output::make_files) of an output that is split, when the crawl ends.
+    #[doc(hidden)]
+    fn made_files(&self, _target: &Path) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Makes [files](Output::made_files) from those of an output that is split, when all are written. Earlier ones are replaced.
+    #[doc(hidden)]
+    fn make_files(&self, _target: &Path, _files: &[PathBuf]) -> Result<(), StorageError> {
+        Ok(())
+    }
+
     /// Called before the [summary](Output::summary) with the files of an output that is split, in order.
     #[doc(hidden)]
     fn files_written(&self, _files: &[PathBuf]) {}

@@ -1,5 +1,7 @@
 //! Runs the modules on each page and writes the outputs, for one process of a crawl.
 
+mod made_files;
+
 use std::collections::{BTreeMap, HashMap};
 use std::ops::BitOr;
 use std::path::PathBuf;
@@ -566,6 +568,7 @@ impl PagePipeline {
                 self.output_failed(lock(&self.files), error);
             }
         }
+        self.make_files(notice);
     }
 
     /// The texts of the outputs for the end of the crawl.

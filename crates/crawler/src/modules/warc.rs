@@ -1,5 +1,7 @@
 //! The requests and responses of the crawl as a web archive: WARC files, which other programs replay.
 
+pub mod made_files;
+
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,7 @@ use super::output::segments::SegmentRule;
 use super::spec::Spec;
 use super::{Output, OutputSpec, OutputWrite, Target};
 use crate::config::FetchConfig;
+use crate::error::StorageError;
 use crate::exchange::{ArchiveSettings, Exchange};
 use crate::format::{counted, number};
 use crate::page::Page;
@@ -159,6 +162,15 @@ impl Output for Warc {
             let _ = payloads.read_file(file);
         }
         self.state().payloads = payloads;
+    }
+
+    fn made_files(&self, target: &Path) -> Vec<PathBuf> {
+        let wacz = self.settings.makes_wacz.then(|| made_files::wacz_path(target));
+        std::iter::once(made_files::index_path(target)).chain(wacz).collect()
+    }
+
+    fn make_files(&self, target: &Path, files: &[PathBuf]) -> Result<(), StorageError> {
+        made_files::make(target, files, self.settings.makes_wacz)
     }
 
     fn files_written(&self, files: &[PathBuf]) {

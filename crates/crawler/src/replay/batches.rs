@@ -10,11 +10,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-use super::archive::{Archive, Archives};
 use crate::error::Error;
 use crate::stop::StopHandle;
+use crate::warc::archives::{Archive, Archives};
 use crate::warc::header::{RecordHeader, RecordType};
-use crate::warc::reader::{ArchiveItem, Damage, WarcRecord};
+use crate::warc::reader::{ArchiveItem, WarcRecord};
 
 /// How many archives are read at a time.
 const MAX_LANES: usize = 8;
@@ -176,9 +176,4 @@ fn left_out(header: &RecordHeader) -> Option<&'static str> {
         RecordType::Response | RecordType::Resource | RecordType::Revisit => Some("not http or https"),
         other => Some(other.name()),
     }
-}
-
-/// What is damaged in an archive, for messages.
-pub fn describe(archive: &Archive, damage: &Damage) -> String {
-    format!("{}: damaged record at byte {}: {}", archive.name, damage.offset, damage.cause)
 }

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
-use super::archive::Archives;
-use super::batches::{RecordBatch, RecordBatches, describe};
+use super::batches::{RecordBatch, RecordBatches};
 use super::decisions::{Decisions, UrlDecision};
 use super::report::{ReplayCounts, ReplayReport};
 use super::turns::Turns;
@@ -22,6 +21,7 @@ use crate::pipeline::CrawlEnd;
 use crate::stop::StopHandle;
 use crate::task_kind::TaskKind;
 use crate::url_record::UrlRecord;
+use crate::warc::archives::Archives;
 use crate::warc::reader::{ArchiveItem, Damage};
 
 /// The interval between two calls of the progress callback.
@@ -178,7 +178,7 @@ impl Run<'_> {
                 RecordContent::LeftOut(why) => *counts.left_out.entry(why.to_owned()).or_default() += 1,
                 RecordContent::Damaged(damage) => {
                     counts.damaged += 1;
-                    (self.callbacks.on_damage)(&describe(archive, &damage));
+                    (self.callbacks.on_damage)(&archive.describe(&damage));
                 }
             }
         }

@@ -19,7 +19,7 @@ use crate::stats::BodyBytes;
 use crate::url_record::RequestRecord;
 use crate::warc::digest;
 use crate::warc::header::RecordType;
-use crate::warc::http_message::{MAX_HEAD_BYTES, ResponseHead, without_chunks};
+use crate::warc::http_message::{MAX_HEAD_BYTES, ResponseHead};
 use crate::warc::reader::{Damage, WarcRecord};
 use crate::worker::parsed_page::{ParsedPage, stylesheet_requisites};
 
@@ -112,9 +112,7 @@ impl RecordParser<'_> {
                 return RecordedUrl { url, outcome, page: None, requisite: None, request }.into();
             }
         };
-        let body = Bytes::from(record.block).slice(head.body_start..);
-        let chunks = if head.is_chunked() { without_chunks(&body) } else { None };
-        let body = chunks.map_or(body, Bytes::from);
+        let body = head.body_of(record.block);
         self.received(url, head.status, head.headers, (body, is_incomplete), request)
     }
 

@@ -20,6 +20,11 @@ pub fn hash(pieces: &[&[u8]]) -> Hash {
     hash.digest().bytes()
 }
 
+/// A SHA-256 hash, as WACZ files name it.
+pub fn sha256_text(hash: &[u8]) -> String {
+    hash.iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+}
+
 /// A hash as archives name it.
 pub fn text(hash: &Hash) -> String {
     format!("sha1:{}", base32(hash))

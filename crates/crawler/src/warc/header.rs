@@ -143,9 +143,18 @@ impl RecordHeader {
         self.get("WARC-Refers-To-Target-URI").map(without_brackets)
     }
 
+    /// When the record with the payload of a revisit was captured.
+    pub fn refers_to_date(&self) -> Option<SystemTime> {
+        self.time("WARC-Refers-To-Date")
+    }
+
     /// When the content was captured.
     pub fn date(&self) -> Option<SystemTime> {
-        let date = self.get("WARC-Date")?;
+        self.time("WARC-Date")
+    }
+
+    fn time(&self, name: &str) -> Option<SystemTime> {
+        let date = self.get(name)?;
         let seconds = UNIX_EPOCH + Duration::from_secs(unix_seconds(date)?.into());
         Some(seconds + fraction(date))
     }

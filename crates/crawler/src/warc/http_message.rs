@@ -1,5 +1,6 @@
 //! Reads the HTTP responses of records, as they are in real archives: of any HTTP version, and with headers that no server should send.
 
+use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 use memchr::memchr;
@@ -63,6 +64,13 @@ impl ResponseHead {
     pub fn is_chunked(&self) -> bool {
         let codings = self.headers.get_all("transfer-encoding").iter();
         codings.into_iter().any(|coding| coding.as_bytes().to_ascii_lowercase().ends_with(b"chunked"))
+    }
+
+    /// The body after this head in a block, without chunks.
+    pub fn body_of(&self, block: Vec<u8>) -> Bytes {
+        let body = Bytes::from(block).slice(self.body_start..);
+        let chunks = if self.is_chunked() { without_chunks(&body) } else { None };
+        chunks.map_or(body, Bytes::from)
     }
 }
 

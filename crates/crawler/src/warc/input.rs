@@ -191,7 +191,8 @@ impl ArchiveInput {
         Ok(())
     }
 
-    fn seek(&mut self, to: u64) -> io::Result<()> {
+    /// Continues at an offset. Fails if the source cannot seek.
+    pub fn seek(&mut self, to: u64) -> io::Result<()> {
         self.source.seek_to(to)?;
         (self.offset, self.start, self.end, self.mark) = (to, 0, 0, 0);
         Ok(())

@@ -21,6 +21,9 @@ pub struct WarcRecord {
     pub header: RecordHeader,
     /// Where it is in the file, or its compressed member.
     pub offset: u64,
+    /// The bytes that it takes in the file from there: up to the end of its block, or of its member. `None` if it does not have a
+    /// member of its own, so that it cannot be read from its offset.
+    pub length: Option<u64>,
     /// The bytes of its block, as many as were wanted.
     pub block: Vec<u8>,
     /// The number of bytes of the whole block.
@@ -58,6 +61,9 @@ pub enum ArchiveItem {
 pub struct WarcReader {
     stream: Stream,
 }
+
+/// Gets the bytes of a block as they are read. Returns whether it wants more of this block.
+pub type Tap<'t> = &'t mut dyn FnMut(&RecordHeader, &[u8]) -> bool;
 
 /// Why a record was not read, and where the next one is to be looked for.
 enum Failure {
@@ -105,16 +111,30 @@ impl WarcReader {
         }
     }
 
+    /// Continues at the offset of a record. Fails if the archive cannot seek, as standard input cannot.
+    pub fn seek_to(&mut self, offset: u64) -> io::Result<()> {
+        self.stream.seek_to(offset)
+    }
+
     /// The next record, or the next damaged place; `None` at the end. `wanted` says how many bytes of a block are kept. An error
     /// means that the file cannot be read any further.
     pub fn next(&mut self, wanted: &dyn Fn(&RecordHeader) -> usize) -> io::Result<Option<ArchiveItem>> {
+        self.next_tapped(wanted, &mut |_, _| false)
+    }
+
+    /// Does the same, and hands the bytes of the block to `tap` as they are read, for as long as it returns true.
+    pub fn next_tapped(
+        &mut self,
+        wanted: &dyn Fn(&RecordHeader) -> usize,
+        tap: Tap<'_>,
+    ) -> io::Result<Option<ArchiveItem>> {
         let offset = match self.skip_to_record() {
             Ok(false) => return Ok(None),
             Ok(true) => self.stream.position(),
             Err(failure) => return self.resynchronize(self.stream.position(), failure).map(Some),
         };
         self.stream.mark();
-        match self.read_record(offset, wanted) {
+        match self.read_record(offset, wanted, tap) {
             Ok(record) => Ok(Some(ArchiveItem::Record(record))),
             Err(failure) => self.resynchronize(offset, failure).map(Some),
         }
@@ -143,7 +163,9 @@ impl WarcReader {
         &mut self,
         offset: u64,
         wanted: &dyn Fn(&RecordHeader) -> usize,
+        tap: Tap<'_>,
     ) -> Result<WarcRecord, Failure> {
+        let starts_member = self.stream.is_at_member_start();
         if starts_record(self.stream.peek(PEEK)?) == Some(false) {
             return Err(Failure::Content("no record starts here".into()));
         }
@@ -151,9 +173,13 @@ impl WarcReader {
         let block_length = header
             .content_length()
             .ok_or_else(|| Failure::Content("its header has no valid Content-Length".into()))?;
-        let block = self.read_block(block_length, wanted(&header))?;
+        let block = self.read_block(block_length, wanted(&header), &mut |bytes| tap(&header, bytes))?;
+        let plain_end = self.stream.position();
         self.check_end()?;
-        Ok(WarcRecord { header, offset, block, block_length, is_verified: self.stream.is_verified() })
+        let end = if self.stream.is_plain() { Some(plain_end) } else { self.stream.end_of_member(offset) };
+        let length = end.filter(|_| starts_member).map(|end| end - offset);
+        let is_verified = self.stream.is_verified();
+        Ok(WarcRecord { header, offset, length, block, block_length, is_verified })
     }
 
     /// Reads up to the empty line after the header.
@@ -185,15 +211,20 @@ impl WarcReader {
     }
 
     /// Reads a block, and keeps its first bytes.
-    fn read_block(&mut self, length: u64, wanted: usize) -> Result<Vec<u8>, Failure> {
+    fn read_block(
+        &mut self,
+        length: u64,
+        wanted: usize,
+        tap: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Vec<u8>, Failure> {
         if let Some(left) = self.stream.plain_bytes_left().filter(|left| *left < length) {
             return Err(Failure::Content(missing(length, left)));
         }
         let kept = usize::try_from(length).unwrap_or(usize::MAX).min(wanted);
         let mut block = Vec::with_capacity(kept.min(1 << 20));
-        let mut left = length;
+        let (mut left, mut is_tapped) = (length, true);
         while left > 0 {
-            if block.len() == kept && self.stream.plain_bytes_left().is_some() {
+            if block.len() == kept && !is_tapped && self.stream.plain_bytes_left().is_some() {
                 self.stream.skip_plain(left)?;
                 break;
             }
@@ -204,6 +235,7 @@ impl WarcReader {
             }
             let taken = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
             block.extend_from_slice(&bytes[..taken.min(kept - block.len())]);
+            is_tapped = is_tapped && tap(&bytes[..taken]);
             self.stream.consume(taken);
             left -= taken as u64;
         }

@@ -61,6 +61,8 @@ pub(super) struct Stream {
     /// Decodes the current member; `None` after its end.
     codec: Option<Codec>,
     member_start: u64,
+    /// Whether bytes of the current member were taken.
+    is_member_begun: bool,
     /// What is wrong with the current member. Said when all that was decoded before is read.
     failure: Option<String>,
     decoded: Vec<u8>,
@@ -82,7 +84,17 @@ impl Stream {
             _ => Format::Plain,
         };
         let decoded = if matches!(format, Format::Plain) { Vec::new() } else { vec![0; DECODED_BYTES] };
-        Ok(Stream { input, format, codec: None, member_start: 0, failure: None, decoded, start: 0, end: 0 })
+        Ok(Stream {
+            input,
+            format,
+            codec: None,
+            member_start: 0,
+            is_member_begun: false,
+            failure: None,
+            decoded,
+            start: 0,
+            end: 0,
+        })
     }
 
     pub(super) fn is_plain(&self) -> bool {
@@ -156,7 +168,27 @@ impl Stream {
         if self.is_plain() {
             return self.input.consume(bytes);
         }
+        self.is_member_begun |= bytes > 0;
         self.start += bytes.min(self.end - self.start);
+    }
+
+    /// Whether the next byte is the first of its member. The bytes of an archive that is not compressed have no members.
+    pub(super) fn is_at_member_start(&self) -> bool {
+        self.is_plain() || !self.is_member_begun
+    }
+
+    /// Where the member that started at this offset ends, if all of it was taken and nothing after it.
+    pub(super) fn end_of_member(&self, start: u64) -> Option<u64> {
+        let has_ended = self.codec.is_none() && self.failure.is_none() && self.start == self.end;
+        (has_ended && self.member_start == start).then(|| self.input.position())
+    }
+
+    /// Continues at the offset of a member, or of a record if the archive is not compressed.
+    pub(super) fn seek_to(&mut self, offset: u64) -> io::Result<()> {
+        self.input.seek(offset)?;
+        (self.codec, self.failure, self.start, self.end) = (None, None, 0, 0);
+        self.member_start = offset;
+        Ok(())
     }
 
     /// Skips bytes of an archive that is not compressed.
@@ -214,7 +246,7 @@ impl Stream {
     }
 
     fn start_member(&mut self) -> io::Result<()> {
-        (self.start, self.end, self.failure) = (0, 0, None);
+        (self.start, self.end, self.failure, self.is_member_begun) = (0, 0, None, false);
         self.codec = Some(match &self.format {
             Format::Zstd { dictionary } => {
                 let mut raw = RawZstd::with_dictionary(dictionary)?;

@@ -40,7 +40,7 @@ fn archive_of_wget_has_the_pages_of_a_crawl() {
 }
 
 /// Writes an archive with every kind of record that warcio writes.
-const WRITE: &str = r#"
+pub const WRITE: &str = r#"
 import io, sys
 from warcio.warcwriter import WARCWriter
 from warcio.statusandheaders import StatusAndHeaders

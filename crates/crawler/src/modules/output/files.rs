@@ -439,6 +439,9 @@ pub fn identity(path: &Path) -> PathBuf {
 fn check_finished_targets(specs: &[OutputSpec], start: Start) -> Result<(), StorageError> {
     let may_replace = !matches!(start, Start::Fresh);
     for spec in specs {
+        for made in spec.output.made_files(spec.target.path()) {
+            new_file::ensure_replaceable(&Target::File(made), may_replace)?;
+        }
         let Some(finisher) = spec.output.finisher() else { continue };
         new_file::ensure_replaceable(&spec.target, may_replace)?;
         finisher.check_target(spec.target.path())?;
@@ -455,7 +458,7 @@ pub(super) fn create_directory(path: &Path) -> Result<(), StorageError> {
 }
 
 /// The error for a write that failed.
-pub(in crate::modules) fn write_error(path: &Path, error: io::Error) -> StorageError {
+pub(crate) fn write_error(path: &Path, error: io::Error) -> StorageError {
     let what = format!("cannot write to output file '{}'", path.display());
     StorageError::with_source(StorageErrorKind::Io, what, error, "")
 }

@@ -80,6 +80,17 @@ impl SegmentNames {
     }
 }
 
+/// What the names of an output's files start with, before their number: `crawl` of `crawl.warc.gz`.
+pub(in crate::modules) fn stem(output: &Path) -> String {
+    SegmentNames::of(output).stem
+}
+
+/// The files of an output, in order.
+pub(in crate::modules) fn existing_files(output: &Path) -> io::Result<Vec<PathBuf>> {
+    let names = SegmentNames::of(output);
+    Ok(names.existing()?.into_iter().map(|(number, _)| names.path(number)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

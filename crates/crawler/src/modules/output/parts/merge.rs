@@ -31,6 +31,8 @@ pub enum Destination<'w> {
 pub struct MergeReport {
     /// Whether the output has a row per URL. Then `pages` are URLs.
     pub is_of_urls: bool,
+    /// Whether the output is a web archive, of which an index can be made.
+    pub is_archive: bool,
     /// How many pages were merged.
     pub pages: u64,
     /// How many parts they come from.
@@ -95,6 +97,7 @@ pub fn merge(
     source::ensure_same_output(&sources)?;
     let mut report = MergeReport {
         is_of_urls: sources.iter().any(Source::is_of_urls),
+        is_archive: sources.iter().any(|source| source.segments().is_some()),
         parts: sources.len(),
         incomplete_bytes: sources.iter().map(Source::incomplete_bytes).sum(),
         ..MergeReport::default()

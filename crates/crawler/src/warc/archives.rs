@@ -10,9 +10,9 @@ use flate2::read::DeflateDecoder;
 use ring::digest::{Context, SHA256};
 use zip::{CompressionMethod, ZipArchive};
 
+use super::input::{ArchiveInput, ArchiveSource, FileSection, Unseekable};
+use super::reader::{Damage, WarcReader};
 use crate::error::Error;
-use crate::warc::input::{ArchiveInput, ArchiveSource, FileSection, Unseekable};
-use crate::warc::reader::WarcReader;
 
 /// The name of standard input.
 pub const STDIN: &str = "-";
@@ -87,23 +87,25 @@ impl Archives {
 }
 
 impl Archive {
-    fn length(&self) -> u64 {
+    /// The bytes that it takes in its file; 0 for standard input.
+    pub fn length(&self) -> u64 {
         if let Location::File { length, .. } = self.location { length } else { 0 }
+    }
+
+    /// The name of the WARC file, without its directory. `None` for standard input.
+    pub fn file_name(&self) -> Option<String> {
+        let path = Path::new(&self.name).file_name().filter(|_| !matches!(self.location, Location::Stdin))?;
+        Some(path.to_string_lossy().into_owned())
+    }
+
+    /// What is damaged, for messages.
+    pub fn describe(&self, damage: &Damage) -> String {
+        format!("{}: damaged record at byte {}: {}", self.name, damage.offset, damage.cause)
     }
 
     /// Opens the archive. The bytes that are read are added to the counter.
     pub fn open(&self, counter: Arc<AtomicU64>) -> io::Result<WarcReader> {
-        let source: Box<dyn ArchiveSource> = match &self.location {
-            Location::Stdin => Box::new(Unseekable(io::stdin())),
-            Location::File { path, start, length, is_deflated } => {
-                let section = FileSection::new(File::open(path)?, *start, *length)?;
-                match is_deflated {
-                    false => Box::new(section),
-                    true => Box::new(Unseekable(DeflateDecoder::new(section))),
-                }
-            }
-        };
-        let mut reader = WarcReader::new(ArchiveInput::new(source, counter))?;
+        let mut reader = WarcReader::new(ArchiveInput::new(self.bytes()?, counter))?;
         let first = reader.first_bytes()?;
         let refused = match () {
             () if first.starts_with(ARC_START) => {
@@ -116,6 +118,27 @@ impl Archive {
         };
         Err(io::Error::new(io::ErrorKind::Unsupported, refused))
     }
+
+    /// The bytes of the WARC file.
+    pub fn bytes(&self) -> io::Result<Box<dyn ArchiveSource>> {
+        Ok(match &self.location {
+            Location::Stdin => Box::new(Unseekable(io::stdin())),
+            Location::File { path, start, length, is_deflated } => {
+                let section = FileSection::new(File::open(path)?, *start, *length)?;
+                match is_deflated {
+                    false => Box::new(section),
+                    true => Box::new(Unseekable(DeflateDecoder::new(section))),
+                }
+            }
+        })
+    }
+}
+
+/// Whether a file is a zip file, as WACZ files are.
+pub fn is_zip(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(ZIP_MAGIC.len() as u64).read_to_end(&mut start));
+    read.is_ok() && start == ZIP_MAGIC
 }
 
 /// The archives in a file: itself, or those in a WACZ file.
