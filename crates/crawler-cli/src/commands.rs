@@ -1,5 +1,6 @@
 //! The sub-commands, one file each.
 
+pub mod change;
 pub mod check;
 pub mod classic;
 pub mod collect;

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use crate::common::binary;
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 22] = [
     "crawl",
     "check",
     "resume",
@@ -19,6 +19,9 @@ const COMMANDS: [&str; 19] = [
     "status",
     "report",
     "health",
+    "pause",
+    "unpause",
+    "change",
     "stop",
     "purge",
     "config",

@@ -6,6 +6,7 @@
 mod arguments;
 mod browser;
 mod budgets;
+mod changes;
 mod check;
 mod classic_urls;
 mod collect;
