@@ -1,6 +1,7 @@
 //! The command line: parses the arguments (`Cli`), checks them, and returns what to run (`Invocation`).
 
 mod archives;
+mod change;
 mod check;
 mod classic;
 mod collect;
@@ -35,15 +36,17 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use crawler::internal::backend::WorkerId;
+use crawler::internal::live_settings::ControlAction;
 
 pub use self::archives::{ArchiveFileJob, ArchiveFileKind};
+pub use self::change::ChangeJob;
 pub use self::check::CheckReport;
 pub use self::classic::ClassicJob;
 pub use self::collect::{CollectJob, CollectOutput};
 pub use self::config::ConfigArgs;
 pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, ScopeKind};
 pub use self::dashboard::{DashboardArgs, DashboardJob};
-pub use self::distributed::{PurgeOptions, RedisArgs, RoleKind, RoleOptions, StatusOptions, WorkerOptions};
+pub use self::distributed::{PurgeOptions, RoleKind, RoleOptions, StatusOptions, WorkerOptions};
 pub use self::health::HealthArgs;
 pub use self::log::LogArgs;
 pub use self::login::LoginArgs;
@@ -56,6 +59,7 @@ pub use self::resume::ResumeOptions;
 pub use self::url_query::{CrawlSource, ShowQuery, UrlQuery};
 
 use self::archives::{IndexArgs, WaczArgs};
+use self::change::{ChangeArgs, RunningCrawlArgs};
 use self::check::CheckArgs;
 use self::classic::ClassicArgs;
 use self::collect::CollectArgs;
@@ -137,9 +141,18 @@ enum CliCommand {
     /// Ask a process with --metrics whether it is healthy
     #[command(after_help = help::AFTER_HEALTH_HELP)]
     Health(HealthArgs),
-    /// Stop a distributed crawl; it can be continued later
+    /// Pause a crawl with --state or --redis: it starts no further request
+    #[command(after_help = help::AFTER_PAUSE_HELP, override_usage = help::PAUSE_USAGE)]
+    Pause(RunningCrawlArgs),
+    /// Let a crawl go on that is paused
+    #[command(after_help = help::AFTER_UNPAUSE_HELP, override_usage = help::UNPAUSE_USAGE)]
+    Unpause(RunningCrawlArgs),
+    /// Change a crawl with --state or --redis while it runs
+    #[command(after_help = help::AFTER_CHANGE_HELP, override_usage = help::CHANGE_USAGE)]
+    Change(ChangeArgs),
+    /// Stop a crawl with --state or --redis; it can be continued later
     #[command(after_help = help::AFTER_STOP_HELP, override_usage = help::STOP_USAGE)]
-    Stop(RedisArgs),
+    Stop(RunningCrawlArgs),
     /// Delete a distributed crawl from Redis
     #[command(after_help = help::AFTER_PURGE_HELP, override_usage = help::PURGE_USAGE)]
     Purge(PurgeOptions),
@@ -226,8 +239,10 @@ pub enum Command {
     Status(StatusOptions),
     /// Ask a process whether it is healthy.
     Health(HealthArgs),
-    /// Stop a distributed crawl.
-    Stop(RedisArgs),
+    /// Change a running crawl.
+    Change(ChangeJob),
+    /// Stop a crawl.
+    Stop(ChangeJob),
     /// Delete a distributed crawl.
     Purge(PurgeOptions),
     /// Print the options in force.
@@ -418,7 +433,10 @@ impl Cli {
             Some(CliCommand::Man { directory }) => Command::Man(directory),
             Some(CliCommand::Status(options)) => Command::Status(options.validate()?),
             Some(CliCommand::Health(health)) => Command::Health(health),
-            Some(CliCommand::Stop(redis)) => Command::Stop(redis),
+            Some(CliCommand::Pause(crawl)) => Command::Change(crawl.validate(vec![ControlAction::Pause])?),
+            Some(CliCommand::Unpause(crawl)) => Command::Change(crawl.validate(vec![ControlAction::Resume])?),
+            Some(CliCommand::Change(change)) => Command::Change(change.validate()?),
+            Some(CliCommand::Stop(crawl)) => Command::Stop(crawl.validate(vec![ControlAction::Stop])?),
             Some(CliCommand::Purge(options)) => Command::Purge(options),
             Some(CliCommand::Demo { verbose, pipeline, redis }) => {
                 let verbosity = if verbose { Verbosity::Verbose } else { Verbosity::Normal };

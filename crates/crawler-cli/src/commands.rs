@@ -1,6 +1,7 @@
 //! The sub-commands, one file each.
 
 pub mod archives;
+pub mod change;
 pub mod check;
 pub mod classic;
 pub mod collect;

@@ -341,6 +341,11 @@ pub fn completed_seed(text: &str) -> Option<Url> {
     suggested_url(text).filter(|url| seed(url.as_str()).is_ok())
 }
 
+/// The seed that a text stands for: completed if it is a host name without a scheme, otherwise as it is.
+pub fn seed_text(text: &str) -> String {
+    completed_seed(text).map_or_else(|| text.to_owned(), Into::into)
+}
+
 /// The URL of a sitemap.
 pub fn sitemap(text: &str) -> Result<String, String> {
     match seed(text) {

@@ -209,6 +209,25 @@ impl LiveSettings {
         Blocked::new(&self.blocked_hosts, &self.blocked_patterns)
     }
 
+    /// What differs from how the crawl was started.
+    pub(crate) fn description(&self) -> String {
+        let counted_as = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what} blocked"));
+        let parts = [
+            self.is_paused.then(|| "paused".to_owned()),
+            self.delay.map(|delay| format!("delay {}", time_text(delay))),
+            self.max_pages.map(|pages| format!("max-pages {pages}")),
+            self.max_bytes.map(|bytes| format!("max-bytes {bytes}")),
+            self.max_time.map(|time| match time {
+                MaxTime::Unlimited => "max-time unlimited".into(),
+                MaxTime::Limited(time) => format!("max-time {}", time_text(time)),
+            }),
+            counted_as(self.blocked_hosts.len(), "hosts"),
+            counted_as(self.blocked_patterns.len(), "patterns"),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.is_empty() { "as started".into() } else { parts.join(", ") }
+    }
+
     /// The limits, of a crawl that started with these.
     pub fn limits(&self, configured: &Limits) -> Limits {
         Limits {

@@ -100,6 +100,11 @@ pub(crate) fn budget_used_up(budget: &impl Display) {
     info!(target: CRAWL, %budget, "budget used up");
 }
 
+/// The crawl was changed while it runs, from a dashboard or a command.
+pub(crate) fn changed(change: &str) {
+    info!(target: CRAWL, change, "crawl changed");
+}
+
 pub(crate) fn url_completed(url: &str, depth: u32, outcome: &Outcome) {
     let url = shown_url(url);
     match outcome {

@@ -35,7 +35,18 @@ crawler report [OPTIONS] <DIR>
 pub const STATUS_USAGE: &str = "\
 crawler status [OPTIONS] <DIR>
        crawler status [OPTIONS] --redis <URL>";
-pub const STOP_USAGE: &str = "crawler stop [OPTIONS] --redis <URL>";
+pub const PAUSE_USAGE: &str = "\
+crawler pause [OPTIONS] <DIR>
+       crawler pause [OPTIONS] --redis <URL>";
+pub const UNPAUSE_USAGE: &str = "\
+crawler unpause [OPTIONS] <DIR>
+       crawler unpause [OPTIONS] --redis <URL>";
+pub const CHANGE_USAGE: &str = "\
+crawler change [OPTIONS] <DIR>
+       crawler change [OPTIONS] --redis <URL>";
+pub const STOP_USAGE: &str = "\
+crawler stop [OPTIONS] <DIR>
+       crawler stop [OPTIONS] --redis <URL>";
 pub const PURGE_USAGE: &str = "crawler purge [OPTIONS] --redis <URL>";
 
 /// Printed when there are no arguments at all.
@@ -466,10 +477,10 @@ Exit status:
   1    it is not, or it does not answer
   2    invalid arguments, or the process at the address is another one";
 
-pub const AFTER_STOP_HELP: &str = "\
-The workers finish their requests in flight and exit. Pending URLs stay in
-Redis. To continue the crawl, run 'crawler submit', or the same 'crawler crawl
---redis' again.
+pub const AFTER_PAUSE_HELP: &str = "\
+Requests in flight finish; --max-time does not run on. 'crawler unpause' lets
+the crawl go on. A pause in a state ends with the process of the crawl, one in
+Redis stays with the crawl.
 
 Environment:
   CRAWLER_REDIS           default of --redis
@@ -477,9 +488,62 @@ Environment:
   CRAWLER_CRAWL           default of --crawl
 
 Exit status:
-  0    the crawl is stopping, or had finished already
-  1    Redis cannot be used, or there is no such crawl
-  2    invalid arguments";
+  0    the crawl is paused
+  1    no process runs it, or Redis or the state cannot be used
+  2    invalid arguments, or there is no state in DIR";
+
+pub const AFTER_UNPAUSE_HELP: &str = "\
+A crawl that was stopped is continued with 'crawler resume DIR', or over Redis
+with 'crawler submit'.
+
+Environment:
+  CRAWLER_REDIS           default of --redis
+  CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
+  CRAWLER_CRAWL           default of --crawl
+
+Exit status:
+  0    the crawl goes on, or was not paused
+  1    no process runs it, or Redis or the state cannot be used
+  2    invalid arguments, or there is no state in DIR";
+
+pub const AFTER_CHANGE_HELP: &str = "\
+What was changed is printed. Changes of a crawl in a state hold until its
+process ends, those of a crawl in Redis stay with the crawl; added seeds stay
+in both. A limit below what is used ends the crawl. A block cannot be undone.
+
+TIME is a number followed by ms, s, m or h; without a unit, seconds.
+SIZE is a number followed by KB, MB, GB or TB (or KiB, MiB, GiB); without a
+unit, bytes.
+
+Environment:
+  CRAWLER_REDIS           default of --redis
+  CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
+  CRAWLER_CRAWL           default of --crawl
+
+Exit status:
+  0    all changes were made
+  1    a change could not be made, nor those after it: no process runs the
+       crawl, or Redis or the state cannot be used
+  2    invalid arguments, or there is no state in DIR; nothing was changed
+
+Examples:
+  crawler change crawl-state --set-delay 5s --set-max-pages 20000
+  crawler change --redis redis://127.0.0.1/ --block-host calendar.example.org";
+
+pub const AFTER_STOP_HELP: &str = "\
+Requests in flight finish. Pending URLs stay in the state or in Redis. To
+continue the crawl, run 'crawler resume DIR', or over Redis 'crawler submit' or
+the same 'crawler crawl --redis' again.
+
+Environment:
+  CRAWLER_REDIS           default of --redis
+  CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
+  CRAWLER_CRAWL           default of --crawl
+
+Exit status:
+  0    the crawl is stopping, or no process ran it any more
+  1    Redis or the state cannot be used, or there is no such crawl
+  2    invalid arguments, or there is no state in DIR";
 
 pub const AFTER_PURGE_HELP: &str = "\
 This cannot be undone. The workers' part files are not deleted.

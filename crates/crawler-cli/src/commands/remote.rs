@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crawler::internal::backend::redis::{CrawlControl, Member, Phase, Role, no_such_crawl};
+use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
 use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, NewMetadata, RemoteCrawl};
 use crawler::internal::distributed::{SharedCrawl, end_of};
 use crawler::internal::error::redis_error;
@@ -12,7 +13,7 @@ use crawler::internal::pipeline::ResumeStatus;
 use crawler::{Error, StorageErrorKind};
 
 use super::watch::{self, Watched};
-use crate::args::{CrawlJob, CrawlOptions, PurgeOptions, RedisArgs, StatusOptions};
+use crate::args::{CrawlJob, CrawlOptions, PurgeOptions, StatusOptions};
 use crate::commands::crawl::json::CrawlStatusJson;
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::{status_of, stop_reason};
@@ -146,22 +147,19 @@ async fn open(shared: &SharedCrawl) -> Result<(RemoteCrawl, CrawlOptions), Comma
     Ok((RemoteCrawl::attach(shared).await?, SavedOptions::read(&info.metadata, name)?))
 }
 
-/// Stops a crawl.
-pub async fn stop(redis: RedisArgs) -> u8 {
-    exit_code(try_stop(redis).await)
-}
-
-async fn try_stop(redis: RedisArgs) -> Result<u8, CommandError> {
-    let shared = redis.validate()?;
-    let (remote, _) = open(&shared).await?;
+/// Stops a crawl. Returns what was done, in a line.
+pub async fn stop(shared: &SharedCrawl) -> Result<String, Error> {
     let name = &shared.redis.crawl;
-    let text = match remote.stop().await? {
+    if RemoteCrawl::info(shared).await?.is_none() {
+        return Err(redis_error(StorageErrorKind::NotFound, no_such_crawl(&shared.redis)));
+    }
+    let remote = RemoteCrawl::attach(shared).await?;
+    Ok(match remote.stop().await? {
         true => format!(
-            "stopping crawl '{name}'; to resume it, use 'crawler submit' or run the same 'crawler crawl' again\n"
+            "stopping crawl '{name}'; to resume it, use 'crawler submit' or run the same 'crawler crawl' again"
         ),
-        false => format!("crawl '{name}' is already over\n"),
-    };
-    Ok(print_result(&text))
+        false => format!("crawl '{name}' is already over"),
+    })
 }
 
 /// Shows the status of a crawl.
@@ -228,7 +226,7 @@ impl WatchedCrawl {
         live.warnings.extend(warnings::of_redis(&status.redis));
         let members: Vec<String> =
             status.members.iter().map(|member| describe_member(member, &status)).collect();
-        let heading = self.heading(&status, !missing.is_empty());
+        let heading = self.heading(&status, &view, !missing.is_empty());
         let text = if self.is_json {
             let redis = report.as_ref().and_then(|report| report.redis_traffic);
             let object = CrawlStatusJson::new(&self.shared.redis.crawl, &status, snapshot, counts, redis);
@@ -245,9 +243,10 @@ impl WatchedCrawl {
     }
 
     /// The crawl, and whether it runs.
-    fn heading(&self, status: &CrawlStatus, is_waiting: bool) -> String {
+    fn heading(&self, status: &CrawlStatus, view: &CrawlView, is_waiting: bool) -> String {
         let state = match is_waiting {
             true => "waiting for processes".into(),
+            false if view.phase == CrawlPhase::Paused => "paused".into(),
             false => describe(&status.state.phase, &self.saved),
         };
         format!("Crawl '{}': {state}", self.shared.redis.crawl)

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crawler::Error;
 use crawler::internal::backend::durable::{StateReader, StateStatus};
+use crawler::internal::crawl_view::CrawlPhase;
 
 use super::watch::{self, Watched};
 use crate::EXIT_FAILED;
@@ -86,6 +87,9 @@ impl WatchedState {
 fn heading(directory: &Path, status: &StateStatus) -> String {
     let name = directory.display().to_string();
     let state = match (status.process, status.snapshot.outstanding()) {
+        (Some(process), _) if status.view().phase == CrawlPhase::Paused => {
+            format!("paused (process {process})")
+        }
         (Some(process), _) => format!("running (process {process})"),
         (None, 0) => "finished".into(),
         (None, _) => "stopped".into(),

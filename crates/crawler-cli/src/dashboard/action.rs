@@ -56,10 +56,7 @@ pub fn parse(body: &[u8]) -> Result<ControlAction, String> {
         }),
         "block-host" => ControlAction::BlockHost(needed("a host name")?.to_owned()),
         "block-pattern" => ControlAction::BlockPattern(needed("a regular expression")?.to_owned()),
-        "add-seed" => {
-            let seed = needed("a URL")?;
-            ControlAction::AddSeed(values::completed_seed(seed).map_or_else(|| seed.to_owned(), Into::into))
-        }
+        "add-seed" => ControlAction::AddSeed(values::seed_text(needed("a URL")?)),
         _ => return Err("cannot read the action: it is not known to this version of the crawler".into()),
     };
     action.check()?;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::{Mutex, watch};
+use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::events::Message;
@@ -19,9 +20,13 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// A view that is younger is current. Less than the interval, so that each message has a new one.
 const MAX_AGE: Duration = Duration::from_millis(900);
 
+/// How long viewers wait for a crawl that could not be read the last time. A Redis that is back replies sooner; one that is away
+/// does not hold up who asks.
+const PATIENCE_AFTER_FAILURE: Duration = Duration::from_millis(250);
+
 /// The status of a crawl for all viewers.
 pub struct Feed {
-    source: Source,
+    source: Arc<Source>,
     state: Mutex<FeedState>,
     messages: watch::Sender<Arc<Message>>,
 }
@@ -35,6 +40,8 @@ struct FeedState {
     rendered: Option<Bytes>,
     /// Why the last view could not be read.
     failure: Option<String>,
+    /// Reads the crawl, if that took longer than somebody waited for it.
+    reading: Option<JoinHandle<Reading>>,
 }
 
 impl Feed {
@@ -46,8 +53,9 @@ impl Feed {
             rates: RateMeter::default(),
             rendered: None,
             failure: None,
+            reading: None,
         };
-        Feed { source, state: Mutex::new(state), messages: watch::Sender::default() }
+        Feed { source: Arc::new(source), state: Mutex::new(state), messages: watch::Sender::default() }
     }
 
     pub fn source(&self) -> &Source {
@@ -122,7 +130,15 @@ impl Feed {
         if state.at.is_some_and(|at| at.elapsed() < MAX_AGE) {
             return;
         }
-        let Reading { mut view, failure } = self.source.read(&state.view).await;
+        let reading = state.reading.take().unwrap_or_else(|| {
+            let (source, last) = (Arc::clone(&self.source), Arc::clone(&state.view));
+            tokio::spawn(async move { source.read(&last).await })
+        });
+        let Some(Reading { mut view, failure }) = state.wait_for(reading).await else {
+            // The others who ask now do not wait, too.
+            state.at = Some(Instant::now());
+            return;
+        };
         if let Some(failure) = &failure {
             // The last view may have the last failure.
             view.warnings.retain(|warning| Some(warning) != state.failure.as_ref());
@@ -135,6 +151,22 @@ impl Feed {
 }
 
 impl FeedState {
+    /// What was read. `None` if that takes too long; it is read on.
+    async fn wait_for(&mut self, mut reading: JoinHandle<Reading>) -> Option<Reading> {
+        let read = match &self.failure {
+            None => (&mut reading).await,
+            Some(_) => match tokio::time::timeout(PATIENCE_AFTER_FAILURE, &mut reading).await {
+                Ok(read) => read,
+                Err(_) => {
+                    self.reading = Some(reading);
+                    return None;
+                }
+            },
+        };
+        // It is not aborted while the server runs.
+        read.ok()
+    }
+
     fn render(&mut self) -> Bytes {
         if let Some(rendered) = &self.rendered {
             return rendered.clone();

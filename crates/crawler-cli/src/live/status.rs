@@ -71,7 +71,8 @@ impl LiveStatus {
             counts: Counts::of_running(snapshot),
             budgets,
             elapsed: *elapsed,
-            page_rate: history.page_rate(),
+            // The last seconds before a pause say nothing about now.
+            page_rate: history.page_rate().filter(|_| *phase != CrawlPhase::Paused),
             remaining: history.remaining(&budgets).filter(|_| is_running),
             phase: match phase {
                 CrawlPhase::Paused => Some("paused"),

@@ -177,7 +177,7 @@ fn host_table(hosts: impl Iterator<Item = (String, u64)>) -> HostTable {
     let host = |(index, (name, requests)): (u64, (String, u64))| {
         let statistics = json!({"requests": requests, "pages": requests / 3 * 2, "bytes": requests.saturating_mul(31_000), "failures": index % 7,
             "consecutive_failures": 0, "last_failure": null, "latency_total_ms": requests.saturating_mul(40 + index * 7 % 300),
-            "latency_max_ms": 900, "smallest_gap_ms": 1_000 + index * 13 % 90, "smallest_start_gap_ms": 1_100, "delay_ms": 1_000,
+            "latency_max_ms": 900, "smallest_gap_ms": 1_000 + index * 13 % 90, "early_requests": 0, "delay_ms": 1_000,
             "robots": "Rules", "crawl_delay_ms": null, "last_request_at": null, "has_succeeded": true, "robots_at": null});
         (name, statistics)
     };

@@ -47,7 +47,7 @@ fn sections_have_the_numbers_of_the_summary() {
     for text in [
         "<span class=\"name\">Pages</span> <strong>2,000</strong>",
         "HTTP 404 ×120 · timeout ×40",
-        "Smallest gap 1.00 s (host-0.example.org); the delay was 1.00 s.",
+        "Smallest gap 1.00 s (host-0.example.org); the delay is 1.00 s.",
         "No host got a request before its delay had passed.",
         "2,000 of 2,000",
         "404 Not Found",

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use crate::common::binary;
 
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 24] = [
     "crawl",
     "check",
     "resume",
@@ -21,6 +21,9 @@ const COMMANDS: [&str; 21] = [
     "status",
     "report",
     "health",
+    "pause",
+    "unpause",
+    "change",
     "stop",
     "purge",
     "config",

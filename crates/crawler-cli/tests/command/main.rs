@@ -8,6 +8,7 @@ mod archive_proof;
 mod arguments;
 mod browser;
 mod budgets;
+mod changes;
 mod check;
 mod classic_urls;
 mod collect;

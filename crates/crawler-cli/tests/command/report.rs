@@ -307,3 +307,24 @@ fn report_that_cannot_be_written_at_the_end_fails_the_crawl() {
     let ended = crawl.wait().expect(3);
     assert!(ended.stderr.contains("cannot write the report to "), "{}", ended.stderr);
 }
+
+#[test]
+fn report_says_that_delays_were_kept_also_if_they_changed_or_requests_overlap() {
+    let (web, state) = (crate::dashboard::endless_site(), StateDir::new());
+    state.crawl(web.url("/0")).with("--delay 10ms --similarity 0 --max-pages 6").run().expect(0);
+    state.resume("--delay 200ms --max-pages 9").wait().expect(0);
+    let report = run(&["report", &state.state(), "--format", "markdown"]).expect(0).stdout;
+    assert!(
+        report.contains("; the delay is 200 ms. No host got a request before its delay had passed."),
+        "{report}"
+    );
+
+    let file = state.path("parallel.md");
+    let crawl =
+        Pipeline::of(web.url("/0")).with("--delay 50ms --per-host 4 --similarity 0 --max-pages 9 --report");
+    crawl.with_one(file.display().to_string()).run().expect(0);
+    let report = std::fs::read_to_string(&file).unwrap();
+    assert!(report.contains("No host got a request before its delay had passed."), "{report}");
+    let gap = report.split_once("\nSmallest gap ").unwrap().1.split_once(" ms").unwrap().0;
+    assert!(gap.parse::<u64>().unwrap() >= 50, "from start to start: {gap}");
+}

@@ -1,7 +1,7 @@
 //! The health and metrics of roles: without a crawl, after its end, and while Redis or the network is away.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testredis::{Mode, Proxy, ReservedPort};
 
@@ -92,6 +92,15 @@ fn roles_are_healthy_and_report_while_redis_is_away() {
         assert_eq!(server.get("/readyz").status, 503);
     }
     assert_eq!(metric(whole, members), None, "not known now");
+    proxy.set_mode(Mode::Hold);
+    for server in servers.into_iter().chain([whole]) {
+        // The first scrape may have to wait for a reply that does not come.
+        metric(server, "crawler_redis_up");
+        let started = Instant::now();
+        assert_eq!(metric(server, "crawler_redis_up"), Some(0.0));
+        assert!(started.elapsed() < Duration::from_millis(1_500), "an outage holds up no further scrape");
+    }
+    proxy.set_mode(Mode::Refuse);
     let started = metric(servers[1], "crawler_active_seconds_total");
     thread::sleep(OUTAGE);
     for server in servers {

@@ -236,3 +236,31 @@ fn many_urls_of_a_blocked_host_wait_for_no_delay_and_the_block_outlives_the_fron
     let why = fixture.run(&["why", &url, "--redis", &fixture.redis_url]);
     assert!(why.contains("outcome: blocked while the crawl ran"), "{why}");
 }
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn pages_in_flight_beyond_a_lowered_limit_are_in_no_output_until_the_limit_is_raised() {
+    // All are in flight when the limit is lowered.
+    let hosts = 12;
+    let slow = |request: &Request| {
+        Response::page(format!("a page of {}", request.authority)).delay(Duration::from_secs(5))
+    };
+    let names: Vec<String> = (0..hosts).map(|host| format!("h{host}.test")).collect();
+    let web = names.iter().fold(Web::builder(), |web, name| web.host(name, Site::new().fallback(slow)));
+    let fixture = Fixture { web: web.start(), ..Fixture::new(1, 1) };
+    let seeds: Vec<String> = names[1..].iter().map(|name| fixture.web.url_of(name, "/0")).collect();
+    let options: Vec<&str> = seeds.iter().map(String::as_str).chain(["--ignore-robots"]).collect();
+    let with = |max_pages| [&options[..], &["--workers", "2", "--max-pages", max_pages]].concat();
+    let controller = crawl(&fixture, "h0.test", &with("100"));
+    wait_for("requests to all hosts", || fixture.web.hits() == hosts);
+    let lowered = fixture.run(&["change", "--redis", &fixture.redis_url, "--set-max-pages", "3"]);
+    assert_eq!(lowered, "The maximum number of pages is 3.\n");
+    controller.wait_for_success();
+    let status = fixture.status();
+    assert_eq!((&status["pages"], &status["state"]), (&3.into(), &"stopped".into()), "{status}");
+    assert_eq!(fixture.pages().len(), 3, "the part files have only what counts");
+
+    crawl(&fixture, "h0.test", &with("100")).wait_for_success();
+    assert_eq!(fixture.status()["pages"], hosts);
+    assert_eq!(fixture.pages().len(), hosts, "each page once");
+}

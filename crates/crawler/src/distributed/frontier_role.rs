@@ -306,6 +306,10 @@ impl FrontierRole<'_> {
         match self.crawler.live_limits(&settings) {
             Ok(limits) => {
                 process.backend().set_limits(&limits);
+                // The first settings were not changed now.
+                if self.live.is_some() {
+                    log::changed(&settings.description());
+                }
                 self.crawler.control.set(settings);
             }
             // A process of another version has stored them.

@@ -14,7 +14,7 @@ use super::network::{Blame, NetworkMonitor, is_network_failure};
 use super::proxy_health::{ProxyBlame, ProxyHealth};
 use super::request_gate::RequestGate;
 use super::request_slots::RequestSlots;
-use super::throttle::{CoolingDown, HostThrottle, RequestGaps, ThrottlePermit};
+use super::throttle::{CoolingDown, HostThrottle, ThrottlePermit};
 use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
 use crate::exchange::Exchange;
@@ -453,7 +453,6 @@ impl PoliteClient {
             return;
         }
         let download = response.map(|(began, _)| began.elapsed().saturating_sub(byte_counter.waited()));
-        let RequestGaps { after_end, after_start } = permit.gaps();
         self.recorder.record_request(&EndedRequest {
             host,
             is_sent,
@@ -463,7 +462,7 @@ impl PoliteClient {
             download,
             latency: elapsed,
             bytes: byte_counter.read().decoded,
-            gaps: (after_end, after_start),
+            gap: permit.gap(),
             delay: permit.delay(),
         });
     }

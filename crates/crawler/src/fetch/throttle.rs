@@ -86,13 +86,14 @@ struct HostTiming {
     in_flight: usize,
 }
 
-/// How long before a request the last one to its host ended, and started. `None` if there was none, or it is forgotten.
+/// How long before a request the last one to its host was.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RequestGaps {
-    /// Since the end of the last request. Zero if that is still in flight.
-    pub after_end: Option<Duration>,
-    /// Since the start of the last request.
-    pub after_start: Option<Duration>,
+pub struct RequestGap {
+    /// Since the end of the last request, and zero if it has not ended; if several may be in flight, since its start. `None` if
+    /// there was none, or it is forgotten.
+    pub time: Option<Duration>,
+    /// Whether that is less than the delay that was promised.
+    pub is_early: bool,
 }
 
 impl HostTiming {
@@ -113,16 +114,19 @@ impl HostTiming {
         }
     }
 
-    /// Records that a request starts, and returns how long before the last one was.
-    fn start_request(&mut self, now: Instant) -> RequestGaps {
-        let since = |time: Instant| now.saturating_duration_since(time);
-        let after_end = match self.in_flight {
-            0 => self.last_end.map(since),
-            _ => Some(Duration::ZERO),
+    /// Records that a request starts, and returns how long before the last one was, if at most so many may be in flight.
+    fn start_request(&mut self, now: Instant, of_all: Duration, max_in_flight: usize) -> RequestGap {
+        let last_start = self.last_start.replace(now);
+        let last = match max_in_flight {
+            1 if self.in_flight > 0 => Some(now),
+            1 => self.last_end,
+            _ => last_start,
         };
-        let after_start = self.last_start.replace(now).map(since);
+        let time = last.map(|last| now.saturating_duration_since(last));
         self.in_flight += 1;
-        RequestGaps { after_end, after_start }
+        // What is added for slow responses was promised to nobody.
+        let is_early = time.is_some_and(|time| time < of_all.max(self.own_delay));
+        RequestGap { time, is_early }
     }
 
     fn end_request(&mut self) {
@@ -140,7 +144,7 @@ pub struct ThrottlePermit {
     max_in_flight: usize,
     adaptive: bool,
     /// Set when the request starts.
-    gaps: OnceLock<RequestGaps>,
+    gap: OnceLock<RequestGap>,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -220,7 +224,7 @@ impl HostThrottle {
             addresses: Arc::clone(&self.addresses),
             max_in_flight: self.max_in_flight,
             adaptive: self.adaptive,
-            gaps: OnceLock::new(),
+            gap: OnceLock::new(),
             _slot: slot,
         }
     }
@@ -332,7 +336,8 @@ impl ThrottlePermit {
                         timing.next = timing.next.max(timing.next_start);
                     }
                     intervals.iter_mut().flatten().for_each(|interval| interval.start(now));
-                    self.gaps.get_or_init(|| timing.start_request(now));
+                    let of_all = self.host.delay.get();
+                    self.gap.get_or_init(|| timing.start_request(now, of_all, self.max_in_flight));
                     return Ok(now);
                 }
                 next_start
@@ -347,8 +352,8 @@ impl ThrottlePermit {
     }
 
     /// How long before the start of the request the last one was; nothing if it has not started.
-    pub fn gaps(&self) -> RequestGaps {
-        self.gaps.get().copied().unwrap_or_default()
+    pub fn gap(&self) -> RequestGap {
+        self.gap.get().copied().unwrap_or_default()
     }
 
     /// The delay between requests to the host.
@@ -372,7 +377,7 @@ impl ThrottlePermit {
 
 impl Drop for ThrottlePermit {
     fn drop(&mut self) {
-        if self.gaps.get().is_some() {
+        if self.gap.get().is_some() {
             self.host.timing().end_request();
         }
         if self.max_in_flight == 1 {

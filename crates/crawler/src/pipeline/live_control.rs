@@ -10,6 +10,7 @@ use crate::backend::{Backend, BackendError, DiscoveredUrl};
 use crate::fetch::request_gate::RequestGate;
 use crate::fetch::throttle::HostThrottle;
 use crate::live_settings::{ADDED_SEED_IS_BLOCKED, ControlAction, LiveLimits, added_seed, added_seed_text};
+use crate::log;
 use crate::scope::Scope;
 use crate::seed_list::SeedIndex;
 use crate::similarity::HashKey;
@@ -84,6 +85,9 @@ impl<R: Backend> LocalRun<'_, R> {
         let Some(mut requests) = crawler.control.start() else { return std::future::pending().await };
         while let Some(request) = requests.next().await {
             let done = self.apply_action(crawler, &mut live, &request.action).await?;
+            if let Ok(done) = &done {
+                log::changed(done);
+            }
             request.reply(done.map(|done| match request.action.after_resume() {
                 Some(sentence) if self.state.is_some() => format!("{done} {sentence}"),
                 _ => done,

@@ -57,10 +57,11 @@ pub struct HostStatistics {
     pub latency_total_ms: u64,
     /// The longest of these times.
     pub latency_max_ms: u32,
-    /// The shortest time between the end of a response and the start of the next request, as measured by one process.
+    /// The shortest time between the end of a response and the start of the next request, as measured by one process; from start to
+    /// start if several requests may be in flight.
     pub smallest_gap_ms: Option<u32>,
-    /// The shortest time between the starts of two requests, as measured by one process.
-    pub smallest_start_gap_ms: Option<u32>,
+    /// Requests that started before the delay had passed that was in force then.
+    pub early_requests: u64,
     /// The delay between requests.
     pub delay_ms: u32,
     /// What is known of its robots.txt.
@@ -101,7 +102,7 @@ impl HostStatistics {
             latency_total_ms: self.latency_total_ms + other.latency_total_ms,
             latency_max_ms: self.latency_max_ms.max(other.latency_max_ms),
             smallest_gap_ms: smaller(self.smallest_gap_ms, other.smallest_gap_ms),
-            smallest_start_gap_ms: smaller(self.smallest_start_gap_ms, other.smallest_start_gap_ms),
+            early_requests: self.early_requests + other.early_requests,
             delay_ms: later.delay_ms,
             robots: robots_part.robots,
             crawl_delay_ms: robots_part.crawl_delay_ms,

@@ -11,6 +11,7 @@ use super::{
     LatestUrl, MAX_LATEST, MAX_LATEST_BYTES, MAX_NAME_BYTES, OTHER, Statistics, add_at, count_name, shortened,
 };
 use crate::backend::Snapshot;
+use crate::fetch::throttle::RequestGap;
 use crate::outcome::{Outcome, OutcomeGroup};
 use crate::page::Page;
 use crate::url_record::RequestRecord;
@@ -45,8 +46,8 @@ pub struct EndedRequest<'a> {
     pub latency: Duration,
     /// Decoded bytes of the body.
     pub bytes: u64,
-    /// Since the end of the last request to the host, and since its start.
-    pub gaps: (Option<Duration>, Option<Duration>),
+    /// How long before it the last request to the host was.
+    pub gap: RequestGap,
     /// The host's delay.
     pub delay: Duration,
 }
@@ -370,9 +371,8 @@ fn add_request(host: &mut HostStatistics, request: &EndedRequest, is_failed: boo
         host.latency_total_ms += u64::from(latency);
         host.latency_max_ms = host.latency_max_ms.max(latency);
     }
-    let (after_end, after_start) = request.gaps;
-    keep_smaller(&mut host.smallest_gap_ms, after_end);
-    keep_smaller(&mut host.smallest_start_gap_ms, after_start);
+    keep_smaller(&mut host.smallest_gap_ms, request.gap.time);
+    host.early_requests += u64::from(request.gap.is_early);
     if is_failed {
         host.failures += 1;
         host.consecutive_failures = host.consecutive_failures.saturating_add(1);

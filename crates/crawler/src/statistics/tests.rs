@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::host_table::{MAX_FAILURE_BYTES, MAX_HOSTS};
 use super::recorder::{CompletedUrl, EndedRequest, LastRequest, PageFacts};
 use super::*;
+use crate::fetch::throttle::RequestGap;
 use crate::outcome::Outcome;
 
 /// What a recorder is told, in any order.
@@ -54,7 +55,7 @@ fn request<'a>(host: &'a str, status: Option<u16>, failure: Option<&'a Outcome>)
         download: Some(Duration::from_millis(1)),
         latency: Duration::from_millis(4),
         bytes: 10,
-        gaps: (None, None),
+        gap: RequestGap::default(),
         delay: Duration::from_secs(1),
     }
 }
@@ -67,7 +68,11 @@ fn statistics(all: &[Recorded]) -> Statistics {
                 let gap = gap.map(Duration::from_millis);
                 let (host, latency) = (format!("h{host}.test"), Duration::from_millis(*latency));
                 let request = request(&host, *status, None);
-                recorder.record_request(&EndedRequest { gaps: (gap, gap), latency, ..request });
+                recorder.record_request(&EndedRequest {
+                    gap: RequestGap { time: gap, ..RequestGap::default() },
+                    latency,
+                    ..request
+                });
             }
             Recorded::Page { depth, language, bytes } => record_page(&recorder, *depth, *language, *bytes),
             Recorded::Failure { host, kind } => {

@@ -87,7 +87,7 @@ pub fn failed(content: &ReportContent) -> Section<'static> {
         });
         return section;
     }
-    let temporary = failed.rows.iter().filter(|failed| failed.is_temporary).count() as u64;
+    let temporary = Counts::of_view(&content.view).failed_temporarily;
     let mut sentence = format!("{} failed", counted(failed.total, "URL"));
     if failed.total > failed.rows.len() as u64 {
         sentence += &format!("; the first {} are listed", number(failed.rows.len() as u64));

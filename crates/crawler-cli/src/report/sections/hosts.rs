@@ -14,9 +14,6 @@ use crate::report::document::{Bar, Block, Cell, Chart, Heading, Numbers, Section
 /// The most bars of a chart.
 const MAX_BARS: usize = 10;
 
-/// A gap that is shorter than the delay by less is the rounding of two clocks.
-const TOLERANCE_MS: u32 = 2;
-
 /// The largest and the slowest hosts, and the table of all.
 pub fn hosts(content: &ReportContent) -> Option<Section<'static>> {
     let hosts = &content.view.statistics.hosts;
@@ -29,7 +26,10 @@ pub fn hosts(content: &ReportContent) -> Option<Section<'static>> {
         let kept = number(hosts.len() as u64);
         sentence = format!("The {kept} hosts with the most requests; those with fewer are left out.");
     }
-    section.say(sentence);
+    section.say(
+        sentence
+            + " Failed are requests without a complete response, or with the status 429 or 5xx; an HTTP 404 is a response as others are.",
+    );
     if hosts.len() > 1 {
         section.draw(charts(content));
     }
@@ -134,8 +134,9 @@ pub fn politeness(content: &ReportContent) -> Option<Section<'static>> {
     }
     if robots.fetched + robots.missing + robots.unavailable > 0 {
         section.say(format!(
-            "robots.txt: {} with rules, {} without the file, {} where it could not be fetched; {} disallowed.",
-            counted(robots.fetched, "host"),
+            "robots.txt: {} with rules, {} missing, {} that could not be fetched; {} disallowed. A crawl that is resumed, and each \
+             worker that gets a host, asks again.",
+            counted(robots.fetched, "file"),
             number(robots.missing),
             number(robots.unavailable),
             counted(robots.disallowed, "URL")
@@ -146,26 +147,21 @@ pub fn politeness(content: &ReportContent) -> Option<Section<'static>> {
         label: (*name).into(),
         value: f64::from(*gap),
         text: milliseconds(f64::from(*gap)),
-        tone: if is_early(content, host, *gap) { Tone::Bad } else { Tone::Good },
+        tone: if host.early_requests > 0 { Tone::Bad } else { Tone::Good },
         mark: is_delayed.then_some(content.view.limits.delay.as_secs_f64() * 1_000.0),
         full: None,
     };
     let bars: Vec<Bar> = gaps.iter().take(MAX_BARS).map(bar).collect();
     if !bars.is_empty() {
-        let mark = if is_delayed { " The mark is the delay that was set." } else { "" };
-        let note = format!("From the end of a response to the start of the next request.{mark}");
+        let mark = if is_delayed { " The mark is the delay at the end of the crawl." } else { "" };
+        let note = format!(
+            "From the end of a response to the start of the next request; with --per-host, from start to start.{mark}"
+        );
         let title =
             if gaps.len() > MAX_BARS { "Hosts with the smallest gaps" } else { "Smallest gap per host" };
         section.draw(vec![Chart { title: title.into(), note, numbers: Numbers::Bars(bars) }]);
     }
     Some(section)
-}
-
-/// Whether a host was asked before its delay had passed.
-fn is_early(content: &ReportContent, host: &HostStatistics, gap: u32) -> bool {
-    // The delay of a host grows while it is slow or fails. What it was at the time of the gap is not known.
-    let set = u32::try_from(content.view.limits.delay.as_millis()).unwrap_or(u32::MAX);
-    gap.saturating_add(TOLERANCE_MS) < set.min(host.delay_ms)
 }
 
 fn smallest_gap(
@@ -175,21 +171,24 @@ fn smallest_gap(
     gaps: &[(&str, &HostStatistics, u32)],
 ) -> String {
     let delay = content.view.limits.delay;
-    let delay = if delay.is_zero() {
-        "no delay was set".into()
+    let of_delay = if delay.is_zero() {
+        "no delay is set".into()
     } else {
-        format!("the delay was {}", milliseconds(delay.as_secs_f64() * 1_000.0))
+        format!("the delay is {}", milliseconds(delay.as_secs_f64() * 1_000.0))
     };
-    let early = gaps.iter().filter(|(_, host, gap)| is_early(content, host, *gap)).count() as u64;
-    let measured = gaps.len() as u64;
-    let verdict = match early {
-        0 if content.view.limits.delay.is_zero() => String::new(),
+    // Each request was judged by the delay when it started, which may have been another one.
+    let early = gaps.iter().filter(|(_, host, _)| host.early_requests > 0);
+    let (hosts, requests) =
+        early.fold((0, 0), |(hosts, requests), (_, host, _)| (hosts + 1, requests + host.early_requests));
+    let verdict = match hosts {
+        0 if delay.is_zero() => String::new(),
         0 => " No host got a request before its delay had passed.".into(),
-        early => format!(
-            " {} ({}) got a request before the delay had passed.",
-            counted(early, "host"),
-            percent(early, measured)
+        hosts => format!(
+            " {} ({}) got {} before the delay had passed.",
+            counted(hosts, "host"),
+            percent(hosts, gaps.len() as u64),
+            counted(requests, "request")
         ),
     };
-    format!("Smallest gap {} ({name}); {delay}.{verdict}", milliseconds(f64::from(gap)))
+    format!("Smallest gap {} ({name}); {of_delay}.{verdict}", milliseconds(f64::from(gap)))
 }

@@ -37,16 +37,14 @@ pub fn section(content: &ReportContent) -> Option<Section<'static>> {
         let point = |sample: &Sample| (f64::from(sample.at_seconds), value(sample) as f64);
         thinned(&samples).iter().map(point).collect()
     };
-    let pages_per_second = rates(&samples, |sample| sample.pages);
-    let highest = highest(&pages_per_second);
+    let rate_chart = |title: &str, value: fn(&Sample) -> u64| {
+        let points = rates(&samples, value);
+        let note = format!("Highest {}.", per_second(highest(&points)));
+        chart(title, note, points, per_second, Tone::Plain)
+    };
     let mut charts = vec![
-        chart(
-            "Pages per second",
-            format!("Highest {}.", per_second(highest)),
-            pages_per_second,
-            per_second,
-            Tone::Plain,
-        ),
+        rate_chart("Pages per second", |sample| sample.pages),
+        rate_chart("Requests per second", |sample| sample.requests),
         chart("Pages", String::new(), total(|sample| sample.pages), count, Tone::Good),
         chart(
             "URLs waiting",

@@ -25,7 +25,7 @@ use crate::similarity::HashKey;
 use crate::statistics::{Recorder, Statistics};
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
-pub(super) const FORMAT: u32 = 10;
+pub(super) const FORMAT: u32 = 11;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;

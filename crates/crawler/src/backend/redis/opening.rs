@@ -17,7 +17,7 @@ use crate::strip_query::StripQuery;
 use crate::time_text::time_text;
 
 /// The layout of the keys. A crawl of another layout is refused.
-const LAYOUT: u32 = 8;
+const LAYOUT: u32 = 9;
 
 /// What may be raised when a crawl is resumed.
 const BUDGETS: [&str; 4] = ["--max-pages", "--max-bytes", "--max-pages-per-host", "--max-pages-per-site"];
