@@ -60,3 +60,51 @@ impl Collected {
         self.permit.is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::exchange::Protocol;
+
+    fn exchange(head: usize, payload: usize) -> Exchange {
+        Exchange {
+            url: "http://a.test/robots.txt".into(),
+            requested: SystemTime::now(),
+            address: None,
+            protocol: Protocol::Http1,
+            request_head: Vec::new(),
+            status: 503,
+            response_head: vec![0; head],
+            payload: vec![0; payload].into(),
+            truncated: None,
+            previous_visit: None,
+        }
+    }
+
+    #[test]
+    fn exchanges_of_leases_that_wait_take_bounded_memory() {
+        let memory = Arc::new(Semaphore::new(100));
+        let leases: Vec<LeaseExchanges> = (0..4).map(|_| LeaseExchanges::default()).collect();
+        for lease in &leases {
+            lease.add(exchange(10, 60));
+            lease.wait(&memory);
+        }
+        assert_eq!(memory.available_permits(), 0);
+        let kept: Vec<Vec<(usize, Option<Truncation>)>> = leases
+            .iter()
+            .map(|lease| lease.take().iter().map(|kept| (kept.bytes(), kept.truncated)).collect())
+            .collect();
+        let without_payload = vec![(10, Some(Truncation::Unspecified))];
+        assert_eq!(
+            kept,
+            [vec![(70, None)], without_payload.clone(), without_payload.clone(), without_payload]
+        );
+        assert_eq!(memory.available_permits(), 100, "they do not wait any more");
+        let lease = LeaseExchanges::default();
+        lease.add(exchange(101, 0));
+        lease.wait(&memory);
+        assert!(lease.take().is_empty(), "it takes too much memory");
+    }
+}

@@ -250,3 +250,29 @@ fn page_that_failed_to_write_does_not_count_and_can_be_retried() {
         assert_eq!(parts.add(3, 1, &wrong).unwrap_err().kind(), StorageErrorKind::Internal);
     }
 }
+
+#[test]
+fn try_that_is_repeated_stays_unless_it_was_not_completed() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |bytes: &[u8]| vec![(0, OutputWrite::Append(bytes.to_vec()))];
+    let of_first = |output: usize| output == 0;
+    let mut parts = open(directory.path(), 0).unwrap();
+    // A try that is completed, and the last one.
+    parts.add_try((1, 0), 1, &write(b"try 1\n"), of_first).unwrap();
+    parts.add_try((1, 1), 4, &[], of_first).unwrap();
+    parts.add(1, 4, &write(b"last 1\n")).unwrap();
+    // Tries whose worker died. The next one fails, too, or is the last one.
+    parts.add_try((2, 0), 2, &write(b"lost 2\n"), of_first).unwrap();
+    parts.add_try((3, 0), 3, &write(b"lost 3\n"), of_first).unwrap();
+    parts.add_try((2, 0), 5, &write(b"try 2\n"), of_first).unwrap();
+    parts.add_try((3, 0), 6, &[], of_first).unwrap();
+    parts.add(3, 6, &write(b"last 3\n")).unwrap();
+    drop(parts);
+    let merged = directory.path().join("merged");
+    merge(&[directory.path().join("pages.0.jsonl")], Destination::Path(&merged), false).unwrap();
+    let mut lines: Vec<String> = text(merged).lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines, ["last 1", "last 3", "try 1", "try 2"]);
+    let other_index = text(directory.path().join("edges.0.csv.index"));
+    assert_eq!(other_index.lines().count(), 3, "the header and two last tries: {other_index}");
+}
