@@ -3,6 +3,8 @@
 
 #![allow(missing_docs)]
 
+mod archive_records;
+mod archives;
 mod arguments;
 mod browser;
 mod budgets;

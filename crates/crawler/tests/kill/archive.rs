@@ -41,7 +41,10 @@ pub fn check(directory: &Path, known_web: KnownWeb, web: &Web, rows: &BTreeMap<S
         for status in responses.iter().map(|response| response.status).collect::<BTreeSet<_>>() {
             let count = responses.iter().filter(|response| response.status == status).count();
             let sent = hits.get(&(url.to_string(), status)).copied().unwrap_or(0);
-            assert!(count <= sent, "{url} is archived {count} times with {status}, and was sent {sent} times");
+            assert!(
+                count <= sent,
+                "{url} is archived {count} times with {status}, and was sent {sent} times"
+            );
         }
     }
     for (url, row) in rows {
@@ -49,7 +52,10 @@ pub fn check(directory: &Path, known_web: KnownWeb, web: &Web, rows: &BTreeMap<S
         let responses = by_url.get(url.as_str()).unwrap_or_else(|| panic!("{url} is not archived: {row}"));
         let last = responses.iter().filter(|response| u64::from(response.status) == status).count();
         assert_eq!(last, 1, "{url}: {responses:?}");
-        assert!(responses.iter().all(|it| u64::from(it.status) == status || it.status == 503), "{responses:?}");
+        assert!(
+            responses.iter().all(|it| u64::from(it.status) == status || it.status == 503),
+            "{responses:?}"
+        );
     }
     for (url, (host, page)) in known_web.expected_pages(&web.port().to_string()) {
         let body = known_web.body(host, page, false, &web.port().to_string());
@@ -57,7 +63,10 @@ pub fn check(directory: &Path, known_web: KnownWeb, web: &Web, rows: &BTreeMap<S
         assert!(by_url[url.as_str()].iter().any(|response| is_page(&response)), "{url} has another body");
     }
     for host in (0..known_web.hosts).map(|host| format!("h{host}.test")) {
-        assert!(by_url.contains_key(&*format!("{}/robots.txt", web.url_of(&host, ""))), "robots.txt of {host}");
+        assert!(
+            by_url.contains_key(&*format!("{}/robots.txt", web.url_of(&host, ""))),
+            "robots.txt of {host}"
+        );
     }
 }
 
@@ -65,8 +74,10 @@ pub fn check(directory: &Path, known_web: KnownWeb, web: &Web, rows: &BTreeMap<S
 fn check_revisits(archived: &[Archived]) {
     for revisit in archived.iter().filter(|it| it.payload.is_none()) {
         let (url, date) = revisit.refers_to.as_ref().unwrap();
-        let is_original =
-            |it: &Archived| it.payload.is_some() && (&it.url, &it.date, &it.payload_digest) == (url, date, &revisit.payload_digest);
+        let is_original = |it: &Archived| {
+            it.payload.is_some()
+                && (&it.url, &it.date, &it.payload_digest) == (url, date, &revisit.payload_digest)
+        };
         assert!(archived.iter().any(is_original), "{revisit:?} refers to nothing");
     }
 }
@@ -89,7 +100,8 @@ fn read(directory: &Path) -> Vec<Archived> {
     for file in files {
         let open = File::open(&file).unwrap();
         let length = open.metadata().unwrap().len();
-        let input = ArchiveInput::new(Box::new(FileSection::new(open, 0, length).unwrap()), Default::default());
+        let input =
+            ArchiveInput::new(Box::new(FileSection::new(open, 0, length).unwrap()), Default::default());
         let mut reader = WarcReader::new(input).unwrap();
         let mut last: Option<String> = None;
         let mut is_first = true;
@@ -130,9 +142,8 @@ fn archived_response(record: &WarcRecord) -> Archived {
     if let Some(payload) = &payload {
         assert_eq!(digest::matches(&payload_digest, payload), Some(true));
     }
-    let refers_to = (!is_whole).then(|| {
-        (field(header, "WARC-Refers-To-Target-URI"), field(header, "WARC-Refers-To-Date"))
-    });
+    let refers_to = (!is_whole)
+        .then(|| (field(header, "WARC-Refers-To-Target-URI"), field(header, "WARC-Refers-To-Date")));
     Archived {
         url: field(header, "WARC-Target-URI"),
         date: field(header, "WARC-Date"),

@@ -11,9 +11,9 @@ use parquet::record::RowAccessor;
 use serde_json::Value;
 use testweb::{Hit, Log, Web};
 
-use super::{Run, archive};
 use super::known_web::{CRAWL_DELAY, Kind, KnownWeb, RETRY_AFTER, kind};
 use super::process::CrawlCommand;
+use super::{Run, archive};
 
 /// The delay that a host requests is read and committed within this time.
 const STORED_WITHIN: Duration = Duration::from_millis(250);

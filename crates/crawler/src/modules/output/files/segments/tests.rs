@@ -53,7 +53,8 @@ fn contents(directory: &Path) -> Vec<(String, Vec<u8>)> {
 
 fn without_header(path: &Path) -> Vec<u8> {
     let content = fs::read(path).unwrap();
-    let first_write = memchr::memmem::find(&content, b"WARC/1.1\r\nWARC-Type: metadata").unwrap_or(content.len());
+    let first_write =
+        memchr::memmem::find(&content, b"WARC/1.1\r\nWARC-Type: metadata").unwrap_or(content.len());
     let header = String::from_utf8(content[..first_write].to_vec()).unwrap();
     let name = path.file_name().unwrap().to_str().unwrap();
     assert!(header.contains(&format!("WARC-Filename: {name}\r\n")), "{header}");
@@ -88,7 +89,10 @@ fn resume_after_a_crash_at_any_byte_writes_the_same_records_to_the_same_files() 
                 let mut files = resumed(directory.path(), length, committed).unwrap();
                 (committed + 1..=WRITES).for_each(|id| drop(apply(&mut files, id)));
                 drop(files);
-                assert!(contents(directory.path()) == expected, "recorded {committed}, crash after {crash}, torn {torn}");
+                assert!(
+                    contents(directory.path()) == expected,
+                    "recorded {committed}, crash after {crash}, torn {torn}"
+                );
             }
         }
     }
@@ -100,12 +104,17 @@ fn files_of_others_are_neither_replaced_nor_removed() {
     let path = |number: u32| directory.path().join(format!("a-0000{number}.warc"));
     fs::write(path(3), "precious").unwrap();
     let error = open(directory.path(), Start::Fresh).unwrap_err().to_string();
-    assert!(error.contains("a-00003.warc' already has") || error.contains("a-00003.warc': it already has 8 bytes"), "{error}");
+    assert!(
+        error.contains("a-00003.warc' already has")
+            || error.contains("a-00003.warc': it already has 8 bytes"),
+        "{error}"
+    );
     assert!(!path(1).exists(), "nothing is left behind");
     fs::remove_file(path(3)).unwrap();
     let mut files = open(directory.path(), Start::Fresh).unwrap();
     fs::write(path(2), "precious").unwrap();
-    let error = (1..9).find_map(|id| files.apply(id, None, &[(0, OutputWrite::Append(bytes(id)))]).err()).unwrap();
+    let error =
+        (1..9).find_map(|id| files.apply(id, None, &[(0, OutputWrite::Append(bytes(id)))]).err()).unwrap();
     assert!(error.to_string().contains("another program has made it"), "{error}");
     files.flush().unwrap();
     let (length, sequence) = (files.lengths()[0], files.position().sequence);
@@ -138,7 +147,9 @@ fn missing_and_short_files_are_reported_and_nothing_is_changed() {
 #[test]
 fn overwriting_removes_all_files_of_earlier_crawls_and_no_others() {
     let directory = tempfile::tempdir().unwrap();
-    for name in ["a-00001.warc", "a-00002.warc", "a-00007.warc", "a-00002.warc.gz", "a-2.warc", "b-00001.warc"] {
+    for name in
+        ["a-00001.warc", "a-00002.warc", "a-00007.warc", "a-00002.warc.gz", "a-2.warc", "b-00001.warc"]
+    {
         fs::write(directory.path().join(name), "old").unwrap();
     }
     let mut files = open(directory.path(), Start::Overwrite).unwrap();
