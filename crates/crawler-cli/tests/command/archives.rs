@@ -157,7 +157,8 @@ fn resumed_crawl_continues_the_archive_and_knows_its_payloads() {
     let web = Web::builder().site(Site::new().page("/", equal).page("/2", equal)).start();
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state").display().to_string();
-    let crawl = crawl(&web, directory.path(), "site").with("--warc-size 100 --ignore-robots --max-pages 1 --state");
+    let crawl =
+        crawl(&web, directory.path(), "site").with("--warc-size 100 --ignore-robots --max-pages 1 --state");
     crawl.with_one(&state).run().expect(0);
     let before = records(&files(directory.path(), "site", "warc.gz"));
     assert!(!archived(&web, &before).contains_key("/2"));

@@ -23,6 +23,7 @@ fn collected_archive_has_each_url_once_after_kills() {
     let records = records(&files);
     let mut archived: BTreeMap<&str, u32> = BTreeMap::new();
     for response in responses(&records).filter(|response| !response.url().ends_with("/robots.txt")) {
+        assert_eq!(response.status(), 200, "{response:?}");
         *archived.entry(response.url()).or_default() += 1;
     }
     for page in fixture.pages() {
