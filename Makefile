@@ -87,12 +87,13 @@ audit: ## check licences, sources, duplicate versions and security advisories of
 		echo 'advisories: SKIPPED, the RustSec database cannot be fetched from github.com' >&2; \
 	fi
 
-bench: ## compare with wget2, wget, spider, the least possible cost and a simple C library; measure outputs, replays, broad crawls, memory and Redis
+bench: ## compare with wget2, wget, spider, the least possible cost and a simple C library; measure outputs, archives, replays, broad crawls, memory and Redis
 	scripts/need cc=gcc
 	python3 bench/classic.py
 	python3 bench/pipeline.py
 	python3 bench/outputs.py
 	python3 bench/replay.py
+	python3 bench/warc.py
 	python3 bench/content.py
 	python3 bench/broad.py
 	python3 bench/frontier.py

@@ -5,6 +5,8 @@
 
 mod archive_files;
 mod archive_proof;
+mod archive_records;
+mod archives;
 mod arguments;
 mod browser;
 mod budgets;

@@ -2,6 +2,9 @@
 
 #![allow(missing_docs)]
 
+#[path = "../command/archive_records.rs"]
+mod archive_records;
+mod archives;
 mod chaos;
 mod check;
 mod compose;

@@ -11,9 +11,9 @@ use parquet::record::RowAccessor;
 use serde_json::Value;
 use testweb::{Hit, Log, Web};
 
-use super::Run;
 use super::known_web::{CRAWL_DELAY, Kind, KnownWeb, RETRY_AFTER, kind};
 use super::process::CrawlCommand;
+use super::{Run, archive};
 
 /// The delay that a host requests is read and committed within this time.
 const STORED_WITHIN: Duration = Duration::from_millis(250);
@@ -93,6 +93,7 @@ pub fn outputs(directory: &Path, known_web: KnownWeb, web: &Web) {
     });
     assert_eq!(numbered.count(), urls.len());
     requested_rows(&rows(directory), web);
+    archive::check(directory, known_web, web, &rows(directory));
     table(directory);
     graph(directory, known_web, web);
 }

@@ -3,6 +3,7 @@
 //!
 //! `make soak` runs many more kills. CRAWLER_KILLS sets their number, CRAWLER_SEED the random numbers.
 
+mod archive;
 mod checks;
 mod depths;
 mod faults;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use crawler::internal::exchange::ArchiveSettings;
 use crawler::internal::pipeline::CrawlReport;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::similarity::Threshold;
@@ -54,6 +55,9 @@ fn crawl(options: &Value) -> Result<CrawlReport, Error> {
             config.requests.allow_private = true;
             config.delay = Duration::from_millis(number("delay"));
             config.concurrency = number("concurrency") as usize;
+            // So that kills hit the start of a file.
+            let max_file_bytes = number("archive-file-bytes");
+            config.archive = Some(ArchiveSettings { max_file_bytes, ..ArchiveSettings::default() });
         })
         .configure_backend(|config| {
             config.similarity = Threshold::new(options["similarity"].as_f64().unwrap());
@@ -82,6 +86,7 @@ impl CrawlCommand {
         let modules: Vec<String> = ["jsonl", "edges", "pages", "urls", "parquet", "graphml"]
             .iter()
             .map(|name| format!("{name}={}", path(name)))
+            .chain([format!("warc={}", path("archive.warc.gz"))])
             .collect();
         CrawlCommand(json!({
             "seed": seed,
@@ -95,6 +100,7 @@ impl CrawlCommand {
             "similarity": 0.0,
             "max-pages": 1_000_000,
             "max-depth": null,
+            "archive-file-bytes": 20_000,
         }))
     }
 

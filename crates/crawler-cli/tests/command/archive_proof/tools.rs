@@ -6,8 +6,9 @@ use std::process::Command;
 use tempfile::TempDir;
 use testweb::{Certificate, Web};
 
-use super::{files_of, site_of_all_kinds, valid};
+use super::{site_of_all_kinds, valid};
 use crate::archive_files::{python_path, python_program};
+use crate::archive_records::files;
 use crate::pipeline::Pipeline;
 
 /// Checks all digests with FastWARC. It takes the payload digest of a revisit for that of the revisit's own block, which has no payload;
@@ -38,7 +39,7 @@ fn other_programs_accept_archives_indexes_and_wacz_files() {
             .module("warc", &directory.path().join(format!("{stem}.warc.gz")))
             .run()
             .expect(0);
-        let files = files_of(directory.path(), stem);
+        let files = files(directory.path(), stem, "warc.gz");
         let responses = valid(&files, &[]);
         let revisits: Vec<&str> = responses
             .iter()

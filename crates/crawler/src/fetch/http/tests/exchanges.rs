@@ -17,6 +17,9 @@ use crate::request_settings::{Authentication, RequestSettings};
 /// A page whose links a server sends compressed.
 const TEXT: &[u8] = b"<title>page</title> many words many words many words many words";
 
+/// What is sent before the archived head, the head, the lines of the transfer coding in it, the body as it is sent, and the payload.
+type Case<'a> = (&'a str, &'a str, &'a str, Vec<u8>, &'a [u8]);
+
 /// What a server does after it has sent its bytes.
 #[derive(Clone, Copy)]
 enum Then {
@@ -105,9 +108,7 @@ async fn requests_and_responses_of_one_connection_are_recorded_as_they_cross_the
     let (first, rest) = encoded.split_at(10);
     let size = format!("\r\n{:x};x=y\r\n", rest.len());
     let chunked = [b"a\r\n", first, size.as_bytes(), rest, b"\r\n0\r\nT: 1\r\n\r\n"].concat();
-    // What is sent before the archived head; the head; the line of the transfer coding within it; the empty line and the body as sent;
-    // the payload.
-    let cases: [(&str, &str, &str, Vec<u8>, &[u8]); 8] = [
+    let cases: [Case; 8] = [
         (
             "",
             "HTTP/1.1 200 OK\r\nContent-Type:  text/html\t\r\nX-a : 1,\r\n  folded\r\ncontent-LENGTH: 63\r\n",
@@ -249,7 +250,7 @@ async fn secrets_are_left_out_unless_they_are_wanted() {
     let reply = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nSet-Cookie: a=1\r\nContent-Length: 0\r\n\r\n";
     for has_secrets in [false, true] {
         let mut config = FetchConfig {
-            archive: Some(ArchiveSettings { has_secrets }),
+            archive: Some(ArchiveSettings { has_secrets, ..ArchiveSettings::default() }),
             headers: vec![header("X-Key", "secret-1").unwrap(), header("Accept", "secret/2").unwrap()],
             ..config()
         };
