@@ -87,7 +87,9 @@ fn resume_after_a_crash_at_any_byte_writes_the_same_records_to_the_same_files() 
                 files.flush().unwrap();
                 drop(files);
                 let mut files = resumed(directory.path(), length, committed).unwrap();
-                (committed + 1..=WRITES).for_each(|id| drop(apply(&mut files, id)));
+                for id in committed + 1..=WRITES {
+                    apply(&mut files, id);
+                }
                 drop(files);
                 assert!(
                     contents(directory.path()) == expected,
