@@ -126,8 +126,8 @@ Modules:
   mirror=DIR    save the site as files that a browser can open
   warc=FILE     write a web archive of all requests and responses, to files
                 FILE-00001.warc.gz, ... of --warc-size each (.warc and .warc.zst
-                by their names); with ,no-requisites without the images,
-                stylesheets, scripts and fonts of pages
+                by their names), and its index FILE.cdxj; with ,no-requisites
+                without the images, stylesheets, scripts and fonts of pages
   check=FILE    write a report of broken links: .txt, .json, .xml (JUnit), .md
                 or .html; options ,fragments ,redirects ,accept=CODES ,format=F
   words[=N]     print the N (20) most frequent words in the summary
@@ -568,6 +568,8 @@ Parquet tables, GraphML files, mirrors and reports of link checks are made from
 records: pages.3.parquet.records of worker 3, or pages.parquet.records of a
 crawl in one process that could not make pages.parquet, because it was killed or
 the disk was full.
+
+A web archive gets its index, site.cdxj, and with --wacz the file site.wacz.
 
 Exit status:
   0    the output was written

@@ -1,5 +1,6 @@
 //! `crawler index`, `crawler wacz` and `crawler show --archive`: files that are made from web archives, and pages in them.
 
+mod at_end;
 mod index;
 mod replay_web_page;
 mod show;

@@ -6,7 +6,7 @@ mod pywb;
 mod tools;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -15,23 +15,11 @@ use tempfile::TempDir;
 use testweb::{Certificate, Hostile, Response, Site, Web};
 
 use crate::archive_files::crawler;
+use crate::archive_records::files;
 use crate::common::{linking_to, serve};
 use crate::pipeline::{Pipeline, objects, objects_in, urls};
 
 const VALIDATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/command/archive_proof/validator.py");
-
-/// The files of an archive, in order.
-fn files_of(directory: &Path, stem: &str) -> Vec<PathBuf> {
-    let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let is_file = |path: &PathBuf| {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        name.starts_with(&format!("{stem}-")) && name.contains(".warc")
-    };
-    let mut files: Vec<PathBuf> = names.filter(is_file).collect();
-    files.sort();
-    assert!(!files.is_empty(), "there is no archive");
-    files
-}
 
 /// What the validator prints: a line for each response, and the violations.
 fn validated(files: &[PathBuf], secrets: &[&str]) -> (Vec<Value>, String) {
@@ -129,7 +117,7 @@ fn archive_of_every_kind_of_response_keeps_all_rules() {
             .module("jsonl", &pages)
             .run()
             .expect(0);
-        let files = files_of(directory.path(), stem);
+        let files = files(directory.path(), stem, end.trim_start_matches('.'));
         assert!(files.len() > 2, "{files:?}");
         let credentials = "dXNlcjpoaWRkZW4tcGFzc3dvcmQ=";
         let responses = valid(&files, &["hidden-password", credentials, "hidden-key"]);
@@ -187,7 +175,7 @@ fn archive_of_an_http2_site_keeps_all_rules() {
         .module("warc", &directory.path().join("crawl.warc.gz"))
         .run()
         .expect(0);
-    let responses = valid(&files_of(directory.path(), "crawl"), &[]);
+    let responses = valid(&files(directory.path(), "crawl", "warc.gz"), &[]);
     assert_eq!(responses.len(), web.hits());
     assert!(responses.iter().all(|response| response["protocol"] == "h2"), "{responses:?}");
 }
@@ -215,7 +203,7 @@ fn killed_and_resumed_crawl_leaves_an_archive_without_tears_holes_or_repetitions
     }
     let ended = crawl().run().expect(0);
     assert!(ended.stdout.contains("Archived"), "{}", ended.stdout);
-    let files = files_of(directory.path(), "crawl");
+    let files = files(directory.path(), "crawl", "warc.gz");
     let responses = valid(&files, &[]);
     let mut archived: Vec<String> =
         responses.iter().map(|response| response["url"].as_str().unwrap().to_owned()).collect();

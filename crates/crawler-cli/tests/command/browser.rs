@@ -122,13 +122,21 @@ impl Browser {
     /// Waits until an expression in the page is true.
     #[track_caller]
     pub fn until(&mut self, expression: &str) {
+        if !self.becomes_true(expression, MESSAGE_TIMEOUT) {
+            panic!("timeout: {expression}; the page: {}", self.evaluate("document.body.innerText"));
+        }
+    }
+
+    /// Whether an expression in the page becomes true within this time.
+    pub fn becomes_true(&mut self, expression: &str, timeout: Duration) -> bool {
         let started = Instant::now();
         while self.evaluate(expression) != true {
-            if started.elapsed() > MESSAGE_TIMEOUT {
-                panic!("timeout: {expression}; the page: {}", self.evaluate("document.body.innerText"));
+            if started.elapsed() > timeout {
+                return false;
             }
             thread::sleep(POLL_INTERVAL);
         }
+        true
     }
 
     /// Clicks on the middle of an element.

@@ -15,11 +15,15 @@ fn collected_archive_has_each_url_once_after_kills() {
         fixture.kill(role);
     }
     controller.wait_for_success();
-    let merged = fixture.run(&["collect", "--of", "site.warc.gz"]);
+    let merged = fixture.run(&["collect", "--of", "site.warc.gz", "--wacz"]);
     assert!(merged.contains("URLs from 3 part files"), "{merged}");
     let directory = fixture.directory.path();
     let files = files(directory, "site", "warc.gz");
     assert!(files.len() > 1);
+    let names = files.iter().map(|file| file.to_str().unwrap());
+    let index = fixture.run(&["index"].into_iter().chain(names).collect::<Vec<_>>());
+    assert_eq!(std::fs::read_to_string(directory.join("site.cdxj")).unwrap(), index);
+    assert!(directory.join("site.wacz").is_file());
     let records = records(&files);
     let mut archived: BTreeMap<&str, u32> = BTreeMap::new();
     for response in responses(&records).filter(|response| response.status() == 200) {

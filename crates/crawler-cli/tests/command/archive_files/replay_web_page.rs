@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use base64::Engine;
 use serde_json::json;
@@ -14,6 +15,11 @@ use crate::browser::Browser;
 use crate::common::serve;
 use crate::pipeline::Pipeline;
 use crate::replay::archives::{gzipped, page, response, write};
+
+/// How long a page may take to appear, and how often it is loaded anew: on a busy machine, the frame may be requested before the service
+/// worker of ReplayWeb.page is active, and a user would reload the page, too.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_LOADS: usize = 3;
 
 /// The text of everything that is shown: of the page, its components and its frames.
 const SHOWN_TEXT: &str = "(function text(root) {
@@ -43,9 +49,13 @@ fn viewer(archive: &Path, url: &str) -> Site {
     };
     let archive = fs::read(archive).unwrap();
     let site = Site::new().page("/", EMBEDDING.replace("URL", url));
+    let index = fs::read_to_string(package().join("index.html")).unwrap();
     let (component, worker) = (script("ui.js"), script("sw.js"));
-    site.response("/ui.js", component).fallback(move |request| match request.path.split('?').next() {
+    site.response("/ui.js", component.clone()).fallback(move |request| match request.path.split('?').next() {
         Some("/replay/sw.js") => worker.clone(),
+        // The frame is requested here if the service worker, which answers otherwise, is not active yet.
+        Some("/replay/") => Response::page(index.clone()),
+        Some("/replay/ui.js") => component.clone(),
         Some("/site.wacz") => part_of(&archive, &request.headers),
         _ => Response::status(404),
     })
@@ -72,8 +82,19 @@ fn part_of(file: &[u8], headers: &[(String, String)]) -> Response {
 pub fn shown(archive: &Path, url: &str, text: &str) -> Vec<u8> {
     let web = serve(viewer(archive, url));
     let mut browser = Browser::start();
-    browser.navigate(&web.url("/"));
-    browser.until(&format!("({SHOWN_TEXT}).includes({})", json!(text)));
+    let is_shown = format!("({SHOWN_TEXT}).includes({})", json!(text));
+    for attempt in 1.. {
+        browser.navigate(&web.url("/"));
+        if browser.becomes_true(&is_shown, LOAD_TIMEOUT) {
+            break;
+        }
+        let (shown, failures) = (browser.evaluate(SHOWN_TEXT), browser.failures());
+        let requests: Vec<String> =
+            web.log().iter().map(|hit| format!("{} {:?}", hit.path, hit.status)).collect();
+        let state = format!("'{text}' is not in {shown}; failures: {failures:?}; requests: {requests:?}");
+        assert!(attempt < MAX_LOADS, "{state}");
+        eprintln!("attempt {attempt}: {state}");
+    }
     let screenshot = browser.call("Page.captureScreenshot", json!({"format": "png"}));
     let data = screenshot["data"].as_str().unwrap();
     base64::engine::general_purpose::STANDARD.decode(data).unwrap()

@@ -8,7 +8,8 @@ use flate2::read::MultiGzDecoder;
 use tempfile::TempDir;
 use testweb::Site;
 
-use super::{files_of, valid, validated};
+use super::{valid, validated};
+use crate::archive_records::files;
 use crate::common::{linking_to, serve};
 use crate::pipeline::Pipeline;
 use crate::replay::archives::gzip;
@@ -43,7 +44,7 @@ fn each_defect_is_noticed() {
     );
     let archive = directory.path().join("crawl.warc.gz");
     Pipeline::of(web.url("/")).with("--scope host --similarity 0").module("warc", &archive).run().expect(0);
-    let file = files_of(directory.path(), "crawl").remove(0);
+    let file = files(directory.path(), "crawl", "warc.gz").remove(0);
     valid(std::slice::from_ref(&file), &[]);
     let whole = fs::read(&file).unwrap();
     let records = members(&whole);

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::files_of;
 use super::manual::{directory, serve_manual};
 use crate::archive_files::{python_path, python_program};
+use crate::archive_records::files;
 use crate::pipeline::Pipeline;
 
 /// How many pages are replayed: some hundred take some seconds.
@@ -78,7 +78,7 @@ fn pywb_replays_a_documentation_site_byte_for_byte() {
     let collection = root.path().join("pywb/collections/manual");
     fs::create_dir_all(collection.join("archive")).unwrap();
     fs::create_dir_all(collection.join("indexes")).unwrap();
-    for file in files_of(root.path(), "crawl") {
+    for file in files(root.path(), "crawl", "warc.gz") {
         fs::copy(&file, collection.join("archive").join(file.file_name().unwrap())).unwrap();
     }
     let index = collection.join("indexes/index.cdxj");

@@ -182,7 +182,7 @@ class Archive:
         if any(name == "transfer-encoding" for name, _ in headers):
             self.fail(place, "Transfer-Encoding")
         digest = header.get("warc-payload-digest")
-        entry = {"type": kind, "url": header.get("warc-target-uri"), "status": status, "bytes": len(body),
+        entry = {"id": header.get("warc-record-id"), "type": kind, "url": header.get("warc-target-uri"), "status": status, "bytes": len(body),
                  "date": header.get("warc-date"), "truncated": header.get("warc-truncated"),
                  "protocol": header.get("warc-protocol"), "headers": [name for name, _ in headers]}
         if kind == "response":

@@ -24,7 +24,7 @@ use self::append::AppendFile;
 use self::segments::SegmentedFile;
 use super::new_file::{self, FoundTarget, sync_parent};
 use super::numbered_dir::{self, NumberedDir};
-use super::segments::{SegmentNames, SegmentRule};
+use super::segments::{SegmentNames, SegmentRule, existing_files};
 use super::{OutputPosition, OutputSpec, OutputWrite, Target};
 use crate::error::{StorageError, StorageErrorKind, unusable_directory};
 
@@ -439,8 +439,11 @@ pub fn identity(path: &Path) -> PathBuf {
 fn check_finished_targets(specs: &[OutputSpec], start: Start) -> Result<(), StorageError> {
     let may_replace = !matches!(start, Start::Fresh);
     for spec in specs {
-        for made in spec.output.made_files(spec.target.path()) {
-            new_file::ensure_replaceable(&Target::File(made), may_replace)?;
+        // If there are files of an earlier archive, they are the first to be named.
+        let made = spec.output.made_files(spec.target.path());
+        if !made.is_empty() && existing_files(spec.target.path()).is_ok_and(|files| files.is_empty()) {
+            made.into_iter()
+                .try_for_each(|made| new_file::ensure_replaceable(&Target::File(made), may_replace))?;
         }
         let Some(finisher) = spec.output.finisher() else { continue };
         new_file::ensure_replaceable(&spec.target, may_replace)?;

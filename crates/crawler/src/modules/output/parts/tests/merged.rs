@@ -318,7 +318,8 @@ fn parts_of_an_output_that_is_made_at_the_end_are_merged_and_it_is_made() {
             superseded: 1,
             retracted: 0,
             incomplete_bytes: 0,
-            is_of_urls: true
+            is_of_urls: true,
+            is_archive: false
         }
     );
     let graph = text(output.clone());
