@@ -134,6 +134,14 @@ pub fn long_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A time after which URLs are visited again, or `auto`.
+pub fn revisit_after(text: &str) -> Result<RevisitAfter, String> {
+    match text {
+        "auto" => Ok(RevisitAfter::Auto),
+        text => long_time(text).map(RevisitAfter::Fixed).map_err(|error| format!("{error}, or auto")),
+    }
+}
+
 /// A lifetime: a long time, or `unlimited`.
 pub fn ttl(text: &str) -> Result<Duration, String> {
     match text {

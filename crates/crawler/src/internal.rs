@@ -86,6 +86,8 @@ expose!(
     #[cfg(feature = "net")]
     url_record,
     #[cfg(feature = "net")]
+    visit,
+    #[cfg(feature = "net")]
     warc,
     #[cfg(feature = "net")]
     worker,

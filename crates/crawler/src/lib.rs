@@ -131,6 +131,8 @@ mod url_list;
 #[cfg(feature = "net")]
 mod url_record;
 #[cfg(feature = "net")]
+mod visit;
+#[cfg(feature = "net")]
 mod warc;
 #[cfg(feature = "net")]
 mod worker;

@@ -58,6 +58,7 @@ fn config() -> BackendConfig {
 
 fn durable_state(directory: &Path, config: BackendConfig) -> OpenState {
     let options = StateOptions {
+        recrawl: None,
         config,
         delay: Duration::ZERO,
         recorded_settings: RecordedSettings::default(),

@@ -91,6 +91,10 @@ pub struct CrawlOptions {
     /// Stop after TIME [default: unlimited]
     #[arg(long, value_name = "TIME", value_parser = values::long_time, help_heading = "Limits")]
     pub max_time: Option<Duration>,
+    /// Visit each URL again when its last visit was TIME ago, or by how often it changed (auto); the crawl goes on until it is stopped
+    #[arg(long, value_name = "TIME|auto", value_parser = values::revisit_after, help_heading = "Limits")]
+    #[serde(default)]
+    pub revisit_after: Option<RevisitAfter>,
     /// Maximum pages per host [default: unlimited]
     #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
     pub max_pages_per_host: Option<u64>,
@@ -191,6 +195,10 @@ pub struct CrawlOptions {
     #[arg(skip)]
     #[serde(skip)]
     pub retry_failed: bool,
+    /// Whether `recrawl` visits the known URLs again, and which of them.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub recrawl: Option<Recrawl>,
     /// Hosts whose credentials were given to an earlier process and are not stored.
     #[arg(skip)]
     #[serde(skip)]
@@ -341,6 +349,11 @@ impl CrawlOptions {
         }
         if let Some(time) = options.max_time {
             crawler = crawler.max_time(time);
+        }
+        match (options.recrawl, options.revisit_after) {
+            (Some(recrawl), _) => crawler = crawler.recrawl(recrawl),
+            (None, Some(after)) => crawler = crawler.revisit_after(after),
+            (None, None) => {}
         }
         if let Some(rank) = page_rank {
             crawler = crawler.prioritizer(rank);

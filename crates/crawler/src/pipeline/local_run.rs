@@ -57,7 +57,7 @@ impl<R: Backend> LocalRun<'_, R> {
         self.report_status(&crawler, first);
         let resumed = match before.admitted {
             0 => ResumeStatus::New,
-            _ if seeded.outstanding() > 0 => ResumeStatus::Resumed,
+            _ if seeded.outstanding() > 0 || seeded.scheduled > 0 => ResumeStatus::Resumed,
             _ => ResumeStatus::AlreadyFinished,
         };
         let mode = if self.state.is_some() { "state" } else { "memory" };
@@ -91,6 +91,11 @@ impl<R: Backend> LocalRun<'_, R> {
             _ if output_failure.is_some() => CrawlEnd::OutputFailed,
             early_end => early_end.unwrap_or(end),
         };
+        if let Some(state) = self.state
+            && matches!(end, CrawlEnd::Finished | CrawlEnd::LimitReached(_) | CrawlEnd::TimeLimit)
+        {
+            state.record_visit_end()?;
+        }
         self.monitor.set_phase(CrawlPhase::Ended(end.to_string()));
         let elapsed = match resumed {
             ResumeStatus::AlreadyFinished => self.monitor.elapsed_before(),
@@ -350,6 +355,7 @@ pub(crate) fn worker_context<R>(
         oversize: config.oversize,
         similarity: settings.similarity,
         follow_duplicates: crawler.follow_duplicates,
+        keeps_visits: settings.visits.are_kept,
         uses_sitemaps: crawler.follows_links()
             && config.requests.robots_sitemaps
             && !crawler.scope.is_anywhere(),

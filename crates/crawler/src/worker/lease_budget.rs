@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::backend::{Backend, BackendError, BudgetDecision, HostClaim, HostDelay, Lease, WorkerId};
 use crate::domain::Domain;
-use crate::fetch::http::{BodyGrant, BodyPolicy, ByteBudget, GrantFuture};
+use crate::fetch::http::{BodyGrant, BodyPolicy, ByteBudget, GrantFuture, Validators};
 use crate::fetch::polite_client::FetchBudget;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
@@ -205,6 +205,11 @@ impl<R: Backend> ByteBudget for LeaseBudget<'_, R> {
     fn response_started(&self, status: u16, content_type: Option<&str>) {
         let content_type = content_type.filter(|_| self.worker.context.pipeline.wants_urls());
         self.request.response_started(status, content_type);
+    }
+
+    fn validators(&self) -> Option<&Validators> {
+        let previous = self.lease.previous.as_deref().filter(|_| self.lease.kind() != TaskKind::Probe)?;
+        Some(&previous.record.validators).filter(|validators| !validators.is_empty())
     }
 
     fn receive(&self, bytes: &[u8]) -> bool {

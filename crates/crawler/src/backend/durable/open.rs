@@ -13,7 +13,9 @@ use super::outputs::{OpenOutputs, StateOutputs};
 use super::records::{HostRow, PageRow};
 use super::scope_change::{ResumedScope, apply_scope};
 use super::seen_cache::CacheLimits;
-use super::{Batch, RecordedSettings, STATE_FILE, Tables, View, committer, retry, stored_view};
+use super::{
+    Batch, Recrawl, RecordedSettings, STATE_FILE, Tables, View, committer, recrawl, retry, schedule, stored_view,
+};
 use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::{Clock, Storage, unix_millis};
 use crate::backend::local::{BackendConfig, LocalBackend, SharedState, secret};
@@ -25,7 +27,7 @@ use crate::similarity::HashKey;
 use crate::statistics::{Recorder, Statistics};
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
-pub(super) const FORMAT: u32 = 10;
+pub(super) const FORMAT: u32 = 11;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;
@@ -43,6 +45,8 @@ pub struct StateOptions {
     pub metadata: Vec<u8>,
     /// Whether URLs that failed for a reason that may pass are queued again.
     pub retry_failed: bool,
+    /// Whether the known URLs are visited again, and which of them. A visit that has not ended is continued instead.
+    pub recrawl: Option<Recrawl>,
 }
 
 /// An open state.
@@ -66,7 +70,7 @@ pub enum PriorState {
     Empty,
     /// A crawl, which is resumed.
     Existing {
-        /// Its active crawl time so far.
+        /// The active crawl time of its visit so far.
         elapsed: Duration,
     },
 }
@@ -143,12 +147,14 @@ pub(super) fn open_with<T: OpenOutputs>(
     })?;
     let is_retrying = options.retry_failed || retry::is_begun(&tables.view()?)?;
     let retried = if is_retrying { retry::retry_failed(&tables, key)? } else { 0 };
+    recrawl::begin(&tables, key, scope, options.recrawl.as_ref())?;
     apply_scope(&tables, scope, key, &outputs)?;
+    schedule::apply_rule(&tables, options.config.visits.revisit_after)?;
     let checkpoint = read_checkpoint(&tables.view()?)?;
     let statistics = stored_view::read(&tables.view()?)?.statistics;
     let prior = match is_new {
         true => PriorState::Empty,
-        false => PriorState::Existing { elapsed: checkpoint.active_time() },
+        false => PriorState::Existing { elapsed: checkpoint.visit_time() },
     };
     tables.write(&settings_batch(&options, scope))?;
     let state = restore_state(&options, tables.view()?, key, checkpoint, cache_limits)?;
@@ -191,6 +197,8 @@ fn settings_batch(options: &StateOptions, ResumedScope { scope, .. }: &ResumedSc
     batch.meta.insert("settings", options.recorded_settings.to_bytes());
     batch.meta.insert("scope", scope.settings().into_bytes());
     batch.meta.insert("metadata", options.metadata.clone());
+    // A process that runs the crawl says when its visit has ended.
+    recrawl::set_ended(&mut batch, false);
     batch
 }
 
@@ -328,6 +336,13 @@ impl StateWriter {
     pub fn record_seed_index(&self, index: &[u8]) -> Result<(), Error> {
         let mut batch = Batch::default();
         batch.meta.insert("seed_index", index.to_vec());
+        Ok(self.tables.write(&batch)?)
+    }
+
+    /// Records that the visit has ended: no URL is pending, or a limit is reached.
+    pub fn record_visit_end(&self) -> Result<(), Error> {
+        let mut batch = Batch::default();
+        recrawl::set_ended(&mut batch, true);
         Ok(self.tables.write(&batch)?)
     }
 
