@@ -379,7 +379,9 @@ impl Cli {
                 options.adapt_to_mirror();
             }
             Some(CliCommand::Check(check)) => check.options.explicit = explicit,
-            Some(CliCommand::Resume(resume) | CliCommand::Recrawl(resume)) => resume.options.explicit = explicit,
+            Some(CliCommand::Resume(resume) | CliCommand::Recrawl(resume)) => {
+                resume.options.explicit = explicit
+            }
             Some(CliCommand::Frontier(role)) => role.options.explicit = explicit,
             Some(CliCommand::Worker(worker)) => worker.role.options.explicit = explicit,
             _ => {}

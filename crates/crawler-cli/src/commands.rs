@@ -10,6 +10,7 @@ pub mod cookie_file;
 pub mod crawl;
 pub mod dashboard;
 pub mod demo;
+pub mod diff;
 pub mod health;
 pub mod inspect;
 pub mod manual;

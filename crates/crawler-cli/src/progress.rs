@@ -260,7 +260,9 @@ pub fn outcome_word(outcome: &Outcome) -> &'static str {
 fn is_reported(outcome: &Outcome, verbosity: Verbosity) -> bool {
     match outcome.group() {
         _ if *outcome == Outcome::NotSaved => false,
-        OutcomeGroup::Page | OutcomeGroup::Redirect | OutcomeGroup::Unchanged | OutcomeGroup::NotReached => false,
+        OutcomeGroup::Page | OutcomeGroup::Redirect | OutcomeGroup::Unchanged | OutcomeGroup::NotReached => {
+            false
+        }
         OutcomeGroup::Skipped => verbosity == Verbosity::Normal,
         _ => true,
     }

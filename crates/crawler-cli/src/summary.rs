@@ -24,7 +24,7 @@ const COUNT_WIDTH: usize = 9;
 /// A row lists at most this many reasons, the most frequent first. The JSON has all of them.
 const MAX_REASONS: usize = 8;
 
-/// The counts of a crawl. `pages`, `redirects`, `skipped`, `failed`, `sitemaps`, `requisites`, `checked`, `not_reached` and
+/// The counts of a crawl. `pages`, `redirects`, `skipped`, `failed`, `sitemaps`, `requisites`, `checked`, `unchanged`, `not_reached` and
 /// `pending` add up to `admitted`.
 #[derive(Serialize)]
 pub struct Counts {
@@ -43,6 +43,8 @@ pub struct Counts {
     requisites: u64,
     /// Links that were checked and not crawled, and can be fetched.
     checked: u64,
+    /// URLs that were visited again, and are the same as before.
+    unchanged: u64,
     /// URLs that the crawl stopped before.
     not_reached: u64,
     /// URLs without an outcome yet; 0 when the crawl has ended.
@@ -219,6 +221,7 @@ impl Counts {
             singular(5, self.sitemaps.total, "sitemap"),
             singular(5, self.requisites, "requisite"),
             piece(5, self.checked, "checked"),
+            piece(5, self.unchanged, "unchanged"),
             singular(6, self.requests, "request"),
         ];
         pieces.into_iter().flatten().collect()

@@ -11,6 +11,7 @@ use crawler::internal::modules::registry;
 use crawler::internal::scope::Scope;
 use crawler::internal::strip_query::StripQuery;
 use crawler::internal::task::Depth;
+use crawler::internal::visit::RevisitAfter;
 use url::{Host, Url};
 
 /// The longest delay or timeout.

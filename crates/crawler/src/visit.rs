@@ -115,7 +115,8 @@ impl VisitRecord {
         let Visit { number, outcome, response, requested } = visit;
         let first = VisitRecord { visits: 0, ..VisitRecord::default() };
         let before = previous.map_or(&first, |previous| &previous.record);
-        let mut record = VisitRecord { visit: number, visits: before.visits.saturating_add(1), ..before.clone() };
+        let mut record =
+            VisitRecord { visit: number, visits: before.visits.saturating_add(1), ..before.clone() };
         let ResponseFacts { hash, validators } = response;
         if let Some(previous) = previous {
             let is_temporary = Outcome::label_is_temporary(label_of_text(&previous.outcome));
@@ -152,7 +153,8 @@ impl VisitRecord {
     /// Sets the time after which the URL is due again, from whether it has changed.
     fn adapt_interval(&mut self, previous: &PreviousVisit, outcome: &Outcome) {
         let interval = self.interval();
-        let is_same = *outcome == Outcome::Unchanged || outcome.to_string() == previous.outcome && *outcome != Outcome::Page;
+        let is_same = *outcome == Outcome::Unchanged
+            || outcome.to_string() == previous.outcome && *outcome != Outcome::Page;
         let next = match outcome.is_temporary() {
             true => interval,
             false if is_same => interval * 2,

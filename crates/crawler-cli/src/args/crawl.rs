@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{FromArgMatches, ValueEnum};
+use crawler::internal::backend::durable::Recrawl;
 use crawler::internal::config::{FetchConfig, Oversize};
 use crawler::internal::distributed::{Notice, SharedCrawl};
 use crawler::internal::origin::without_credentials;
@@ -12,6 +13,7 @@ use crawler::internal::prioritizer::{PageRank, PriorityQueues, Random, pagerank}
 use crawler::internal::scope::rejecting_private;
 use crawler::internal::similarity::Threshold;
 use crawler::internal::task::Depth;
+use crawler::internal::visit::RevisitAfter;
 use crawler::{CookieJar, Crawler, Error, Politeness, Scope};
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;

@@ -20,9 +20,9 @@ pub use self::report::{MASK, shown};
 
 use self::environment::CONFIG_VARIABLE;
 use self::file::{ConfigFile, Entry, Value};
-use super::{RECRAWL, RESUME};
 use super::crawl::saved_option_names;
 use super::errors::options_of;
+use super::{RECRAWL, RESUME};
 
 /// The option that names the configuration file.
 pub const CONFIG: &str = "config";

@@ -29,6 +29,7 @@ mod state_reader;
 mod stored_urls;
 mod stored_view;
 mod task_id_queue;
+mod visited_urls;
 
 use std::fs::{self, File};
 use std::io;
@@ -53,6 +54,7 @@ pub use self::scope_change::ResumedScope;
 pub use self::server::StateServer;
 pub use self::state_reader::{StateReader, StateStatus, UrlHistory, UrlStatus};
 pub(crate) use self::state_reader::{admitted_form, admitted_forms, lastmod_time};
+pub use self::visited_urls::{Change, VisitedUrl};
 use super::BackendError;
 use crate::error::{self, StorageErrorKind};
 

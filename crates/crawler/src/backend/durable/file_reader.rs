@@ -102,6 +102,8 @@ impl FileReader {
         if is_completed && row.page_number == 0 && row.outcome == Outcome::Page.to_string() {
             row.page_number = self.find_page_number(&url)?;
         }
+        // A URL that is visited again keeps what is remembered of its visits while it is pending.
+        let visits = self.storage.completed(task_id)?.filter(|row| !row.is_revisit).map(|row| row.visits);
         let completed_at = UNIX_EPOCH.checked_add(Duration::from_millis(row.completed_at));
         let status = match is_completed {
             false => UrlStatus::Pending,
@@ -117,7 +119,7 @@ impl FileReader {
         let lastmod = self.storage.lastmod_of(id)?.map(lastmod_time);
         let (url, by_redirect) = (shown_url(&url).to_owned(), row.redirects > 0);
         let depth = row.depth;
-        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, path_by_redirect, lastmod, status }))
+        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, path_by_redirect, lastmod, visits, status }))
     }
 
     /// A stored page, by its URL in the admitted form.
@@ -185,7 +187,6 @@ impl FileReader {
     fn row(&self, task_id: TaskId) -> Result<Option<(CompletedRow, bool)>, BackendError> {
         // A URL that is visited again is pending, and has the row of its last visit.
         if let Some(task) = self.storage.task(task_id)? {
-
             let pending = CompletedRow {
                 from: task.from,
                 depth: task.depth,

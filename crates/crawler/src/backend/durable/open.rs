@@ -14,7 +14,8 @@ use super::records::{HostRow, PageRow};
 use super::scope_change::{ResumedScope, apply_scope};
 use super::seen_cache::CacheLimits;
 use super::{
-    Batch, Recrawl, RecordedSettings, STATE_FILE, Tables, View, committer, recrawl, retry, schedule, stored_view,
+    Batch, RecordedSettings, Recrawl, STATE_FILE, Tables, View, committer, recrawl, retry, schedule,
+    stored_view,
 };
 use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::{Clock, Storage, unix_millis};

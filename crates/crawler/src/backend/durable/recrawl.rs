@@ -88,7 +88,11 @@ fn set_begun(batch: &mut Batch, begun: Option<&BegunVisit>) {
 }
 
 /// Queues the URLs of a visit that has begun.
-fn queue_begun(tables: &Tables, key: HashKey, ResumedScope { scope, .. }: &ResumedScope) -> Result<(), BackendError> {
+fn queue_begun(
+    tables: &Tables,
+    key: HashKey,
+    ResumedScope { scope, .. }: &ResumedScope,
+) -> Result<(), BackendError> {
     let view = tables.view()?;
     if read_begun(&view)?.is_none() {
         return Ok(());
@@ -104,7 +108,12 @@ fn queue_begun(tables: &Tables, key: HashKey, ResumedScope { scope, .. }: &Resum
 }
 
 /// Queues some URLs again, in one commit. Returns whether there may be more.
-pub(super) fn queue_some(tables: &Tables, key: HashKey, scope: &Scope, max: usize) -> Result<bool, BackendError> {
+pub(super) fn queue_some(
+    tables: &Tables,
+    key: HashKey,
+    scope: &Scope,
+    max: usize,
+) -> Result<bool, BackendError> {
     let view = tables.view()?;
     let Some(begun) = read_begun(&view)? else { return Ok(false) };
     let rows = view.completed_from(begun.next, max)?;
@@ -123,7 +132,10 @@ pub(super) fn queue_some(tables: &Tables, key: HashKey, scope: &Scope, max: usiz
         point_seen_to(&mut batch, &view, key, task_id, &task)?;
         // It was pending when the visit before ended.
         let is_pending = view.task(task_id)?.is_some();
-        if is_pending || !is_due(&view, key, &row, &begun)? || rejection(&view, scope, task_id, &task)?.is_some() {
+        if is_pending
+            || !is_due(&view, key, &row, &begun)?
+            || rejection(&view, scope, task_id, &task)?.is_some()
+        {
             continue;
         }
         checkpoint.count_queued(&task.url);

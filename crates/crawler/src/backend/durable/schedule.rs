@@ -122,7 +122,8 @@ impl DiskStorage {
             let task_id = TaskId(due.1);
             let row = self.completed(task_id)?.filter(|row| !row.is_revisit);
             let is_pending = self.task(task_id)?.is_some();
-            let task = row.filter(|_| !is_pending).map(|row| pending(row, &self.view, self.key)).transpose()?;
+            let task =
+                row.filter(|_| !is_pending).map(|row| pending(row, &self.view, self.key)).transpose()?;
             // Nothing fails from here on.
             self.remove_due(due);
             let Some(task) = task else { continue };
@@ -142,7 +143,8 @@ impl DiskStorage {
         settings: VisitSettings,
     ) -> Result<(), BackendError> {
         let Some(task_id) = self.find_seen(id)?.map(|seen| seen.task_id) else { return Ok(()) };
-        let Some(row) = self.completed(task_id)?.filter(|row| row.completed_at < u64::from(modified) * 1000) else {
+        let Some(row) = self.completed(task_id)?.filter(|row| row.completed_at < u64::from(modified) * 1000)
+        else {
             return Ok(());
         };
         if self.task(task_id)?.is_some() {

@@ -175,7 +175,8 @@ impl ContentIndex {
         }
         if self.order.len() > MIN_ORDER.max(2 * self.pages.len()) {
             let pages = &self.pages;
-            self.order.retain(|(stored_at, id)| pages.get(id).is_some_and(|page| page.stored_at == *stored_at));
+            self.order
+                .retain(|(stored_at, id)| pages.get(id).is_some_and(|page| page.stored_at == *stored_at));
         }
     }
 

@@ -23,8 +23,10 @@ impl Validators {
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         let etag = text(header::ETAG).map(str::trim);
         let etag = etag.filter(|etag| !etag.is_empty() && etag.len() <= MAX_ETAG_BYTES);
-        let modified = text(header::LAST_MODIFIED).and_then(|value| httpdate::parse_http_date(value.trim()).ok());
-        let seconds = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map(|time| time.as_secs());
+        let modified =
+            text(header::LAST_MODIFIED).and_then(|value| httpdate::parse_http_date(value.trim()).ok());
+        let seconds =
+            modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map(|time| time.as_secs());
         Validators {
             etag: etag.map(Box::from),
             last_modified: seconds.and_then(|seconds| u32::try_from(seconds).ok()),
@@ -79,7 +81,10 @@ mod tests {
         for etag in ["\"x\"", "W/\"y\"", "unquoted"] {
             let mut request = HeaderMap::new();
             Validators::of(&headers(&[("etag", etag), ("last-modified", date)])).add_to(&mut request);
-            assert_eq!((&request["if-none-match"], &request["if-modified-since"]), (&etag.parse().unwrap(), &date.parse().unwrap()));
+            assert_eq!(
+                (&request["if-none-match"], &request["if-modified-since"]),
+                (&etag.parse().unwrap(), &date.parse().unwrap())
+            );
         }
     }
 
@@ -96,7 +101,10 @@ mod tests {
 
     #[test]
     fn a_response_without_a_validator_keeps_the_earlier_one() {
-        let earlier = Validators::of(&headers(&[("etag", "\"1\""), ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT")]));
+        let earlier = Validators::of(&headers(&[
+            ("etag", "\"1\""),
+            ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT"),
+        ]));
         let later = Validators::of(&headers(&[("etag", "\"2\"")]));
         assert_eq!(later.or(&earlier), Validators { etag: Some("\"2\"".into()), ..earlier });
     }
