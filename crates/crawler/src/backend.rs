@@ -344,8 +344,11 @@ pub enum CompleteResult {
         /// The budget that is exhausted now, if any.
         exhausted: Option<Budget>,
     },
-    /// The lease ended, and the URL waits to be requested again: its failure may pass.
-    Requeued,
+    /// The lease ended, and the URL waits to be requested again: its failure may pass, or its page is one too many.
+    Requeued {
+        /// The number of the writes of a try that failed, if it has any.
+        sequence: Option<u64>,
+    },
     /// The lease had ended before. Nothing was changed.
     StaleLease,
 }

@@ -17,7 +17,7 @@ use url::Url;
 use self::levels::{Levels, LinkStatus};
 use self::status::{ClassicStatus, STATUS_INTERVAL, StatusCallback, page_facts};
 use self::task_budget::{TaskBudget, TaskRequests};
-use self::url_rows::{UrlCallback, UrlRows};
+use self::url_rows::{ArchiveOutput, UrlCallback, UrlRows};
 use crate::config::{FetchConfig, fetch_setters};
 use crate::crawl_view::{CrawlPhase, CrawlView};
 use crate::error::{Error, StorageError};
@@ -34,6 +34,7 @@ use crate::html::start_tag::RequisiteKind;
 use crate::html::{self, BadLink, LinkKind, PageHandler, normal_form};
 use crate::log;
 use crate::media::{AcceptedTypes, Media};
+use crate::modules::OutputSpec;
 use crate::modules::page_pipeline::OutcomeCallback;
 use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
@@ -81,6 +82,7 @@ pub struct ClassicCrawl {
     /// The file for the rows of all URLs.
     urls: Option<PathBuf>,
     on_url: Option<UrlCallback>,
+    archive: Option<ArchiveOutput>,
     requests: RequestCounter,
     robots_waits: RobotsWaits,
     proxy_health: ProxyHealth,
@@ -133,6 +135,7 @@ impl ClassicCrawl {
             overwrite: false,
             urls: None,
             on_url: None,
+            archive: None,
             requests: RequestCounter::default(),
             robots_waits: RobotsWaits::default(),
             proxy_health: ProxyHealth::default(),
@@ -204,6 +207,8 @@ impl ClassicCrawl {
     async fn run_observed<O: Observer + ?Sized>(self, observer: &O) -> Result<ClassicReport, Error> {
         self.config.check()?;
         let (pages, urls) = self.open_outputs().map_err(Error::Output)?;
+        let config =
+            urls.as_ref().map_or_else(|| self.config.clone(), |urls| urls.fetch_config(&self.config));
         let (throttle, status) =
             (Arc::new(HostThrottle::from_config(&self.config)), ClassicStatus::new(&self));
         let strip_query = self.config.strip_query.clone();
@@ -212,7 +217,7 @@ impl ClassicCrawl {
         let requests = self.requests;
         let product_token = self.config.requests.obey_robots.then(|| self.config.product_token().to_owned());
         let (accepted, save) = (self.config.accepted_types()?, self.config.requests.save.clone());
-        let fetcher = Fetcher::new(self.config, &seeds, throttle, self.stop.clone())?;
+        let fetcher = Fetcher::new(config, &seeds, throttle, self.stop.clone())?;
         let proxy_health = self.proxy_health;
         let fetcher = fetcher.with_request_counter(requests.clone()).with_robots_waits(self.robots_waits);
         let fetcher =
@@ -247,6 +252,7 @@ impl ClassicCrawl {
             crawl.stats.requests = crawl.requests.total();
             crawl.status.set_phase(CrawlPhase::Ended(format!("{error:#}")));
             crawl.status.report(&crawl.stats);
+            crawl.urls.map(UrlRows::finish);
             return Err(error);
         }
         crawl.stats.requests = crawl.requests.total();
@@ -264,11 +270,13 @@ impl ClassicCrawl {
     fn open_outputs(&self) -> Result<(PageFiles, Option<UrlRows>), StorageError> {
         PageFiles::open_with(&self.directory, self.overwrite, |pages| {
             let (path, callback) = (self.urls.as_deref(), self.on_url.clone());
-            if path.is_none() && callback.is_none() {
+            let archive = self.archive.as_ref().map(|archive| archive());
+            if path.is_none() && callback.is_none() && archive.is_none() {
                 return Ok(None);
             }
-            path.map(|path| pages.ensure_not_page(path)).transpose()?;
-            UrlRows::open(path, self.overwrite, callback).map(Some)
+            let archive_path = archive.as_ref().map(|spec| spec.target.path());
+            path.into_iter().chain(archive_path).try_for_each(|path| pages.ensure_not_page(path))?;
+            UrlRows::open(path, self.overwrite, callback, archive).map(Some)
         })
     }
 }
@@ -297,6 +305,9 @@ pub trait ClassicInternals {
 
     /// Calls a function with every URL that has its outcome.
     fn on_url(self, callback: impl Fn(&UrlRecord) + Send + Sync + 'static) -> Self;
+
+    /// Writes the requests and responses of each URL to this output, when the URL has its outcome. It is made anew for each run.
+    fn archive(self, output: impl Fn() -> OutputSpec + Send + Sync + 'static) -> Self;
 
     /// Counts the requests in this counter when they are sent. The counts that observers get are as of the last outcome.
     fn request_counter(self, requests: RequestCounter) -> Self;
@@ -330,6 +341,11 @@ impl ClassicInternals for ClassicCrawl {
 
     fn on_url(mut self, callback: impl Fn(&UrlRecord) + Send + Sync + 'static) -> ClassicCrawl {
         self.on_url = Some(Arc::new(callback));
+        self
+    }
+
+    fn archive(mut self, output: impl Fn() -> OutputSpec + Send + Sync + 'static) -> ClassicCrawl {
+        self.archive = Some(Arc::new(output));
         self
     }
 
@@ -419,7 +435,9 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
                 && let Some(task) = self.levels.next()
             {
                 self.observer.on_fetch_start(task.url.as_str(), task.depth);
-                let (fetcher, budget) = (Arc::clone(fetcher), TaskBudget::new(policy, Arc::clone(&received)));
+                let budget =
+                    TaskBudget::new(policy, Arc::clone(&received), fetcher.config().archive.is_some());
+                let fetcher = Arc::clone(fetcher);
                 fetches.spawn(async move {
                     let result = fetcher.fetch(&task.url, &budget).await;
                     (task, result, budget.into_requests())
@@ -458,7 +476,8 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
 
     /// How a URL is admitted now, if every URL gets a row.
     fn admission(&self, discovery: impl FnOnce() -> Option<Discovery>) -> Option<Arc<Admission>> {
-        self.urls.as_ref().map(|_| Admission::now(discovery()))
+        let urls = self.urls.as_ref().filter(|urls| urls.wants_urls());
+        urls.map(|_| Admission::now(discovery()))
     }
 
     /// Processes the result of a fetch and records the outcome.

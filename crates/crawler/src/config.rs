@@ -11,6 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use url::Url;
 
 use crate::error::Error;
+use crate::exchange::ArchiveSettings;
 use crate::fetch::robots::rules::product_token;
 use crate::media::AcceptedTypes;
 use crate::request_settings::RequestSettings;
@@ -76,6 +77,10 @@ pub struct FetchConfig {
     pub max_page_bytes: usize,
     /// What happens to a larger page.
     pub oversize: Oversize,
+    /// Whether connections never use HTTP/2.
+    pub http1_only: bool,
+    /// How requests and responses are archived, if they are.
+    pub archive: Option<ArchiveSettings>,
     /// A file of lines `HOST=ADDRESS` that is read at each lookup, for tests of names whose address changes.
     pub dns_file: Option<PathBuf>,
     /// Query parameters that are removed from all URLs.
@@ -105,6 +110,8 @@ impl Default for FetchConfig {
             network_timeout: Duration::from_secs(10 * 60),
             max_page_bytes: 500_000,
             oversize: Oversize::Drop,
+            http1_only: false,
+            archive: None,
             dns_file: None,
             strip_query: StripQuery::default(),
             seed_index: None,

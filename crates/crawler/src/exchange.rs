@@ -5,6 +5,13 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
+/// What is archived of requests beyond what they and their responses consist of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ArchiveSettings {
+    /// Whether the heads of requests keep credentials, cookies and the headers that the operator added to the crawl.
+    pub has_secrets: bool,
+}
+
 /// A request whose response has begun, and the response as far as it was read.
 #[derive(Debug, Clone)]
 pub struct Exchange {
@@ -28,6 +35,13 @@ pub struct Exchange {
     pub truncated: Option<Truncation>,
     /// When the URL was requested before, if this request was conditional on a change since then.
     pub previous_visit: Option<SystemTime>,
+}
+
+impl Exchange {
+    /// How much memory its parts of variable size take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.request_head.len() + self.response_head.len() + self.payload.len()
+    }
 }
 
 /// The protocol of an exchange.

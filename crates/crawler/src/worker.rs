@@ -3,6 +3,7 @@
 mod capacity;
 mod completion;
 mod domain_claims;
+mod exchanges;
 mod host_queues;
 mod lease_budget;
 mod links;
@@ -26,6 +27,7 @@ use url::Url;
 use self::capacity::{Capacity, LeaseActivity};
 use self::completion::Completed;
 use self::domain_claims::DomainClaims;
+use self::exchanges::MAX_WAITING_EXCHANGE_BYTES;
 use self::host_queues::HostQueues;
 use self::lease_budget::{InFlightPermit, LeaseBudget};
 use self::live_scope::SeedUpdates;
@@ -34,6 +36,7 @@ use self::transfers::PendingTransfers;
 use crate::backend::{Backend, BackendError, Completion, ContentMatch, Lease, WorkerId};
 use crate::config::Oversize;
 use crate::domain::Domain;
+use crate::exchange::Exchange;
 use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::{Download, PinKinds};
 use crate::fetch::redirect;
@@ -117,6 +120,8 @@ pub struct Worker<R> {
     sitemaps: Arc<Semaphore>,
     /// Permits for bodies that are larger than a page, until their completion.
     large_files: Arc<Semaphore>,
+    /// Permits for the bytes of exchanges of leases that wait for their next request.
+    waiting_exchanges: Arc<Semaphore>,
     capacity: Arc<Capacity>,
     claims: Arc<DomainClaims>,
     /// The first error of the backend during a fetch.
@@ -130,6 +135,8 @@ struct FetchedLease {
     completion: Option<Completion>,
     /// The page, for the modules and outputs.
     page: Option<Page>,
+    /// The requests and responses, if an output archives them.
+    exchanges: Vec<Exchange>,
     permits: Permits,
     /// The lease, if only another worker can fetch its URL.
     transfer: Option<(Lease, WorkerId)>,
@@ -138,8 +145,13 @@ struct FetchedLease {
 impl FetchedLease {
     /// A lease for which no request was sent.
     fn without_request(host: Arc<str>, completion: Completion) -> FetchedLease {
-        let permits = Permits::default();
-        FetchedLease { host, completion: Some(completion), page: None, permits, transfer: None }
+        FetchedLease { completion: Some(completion), ..FetchedLease::not_reached(host) }
+    }
+
+    /// A lease that is not completed.
+    fn not_reached(host: Arc<str>) -> FetchedLease {
+        let (exchanges, permits) = (Vec::new(), Permits::default());
+        FetchedLease { host, completion: None, page: None, exchanges, permits, transfer: None }
     }
 }
 
@@ -170,6 +182,7 @@ impl<R: Backend> Worker<R> {
             module_calls,
             sitemaps: Arc::new(Semaphore::new(MAX_SITEMAPS_IN_FLIGHT)),
             large_files: Arc::new(Semaphore::new(MAX_LARGE_FILES)),
+            waiting_exchanges: Arc::new(Semaphore::new(MAX_WAITING_EXCHANGE_BYTES)),
             capacity: Arc::default(),
             claims: Arc::default(),
             failure,
@@ -265,8 +278,7 @@ impl<R: Backend> Worker<R> {
         let (kind, mut completion) = (lease.kind(), Completion::new(&lease));
         let (mut page, mut body_bytes) = (None, None);
         if !self.knows_seed(&lease) && !self.learn_seeds().await {
-            let permits = Permits::default();
-            return Ok(FetchedLease { host, completion: None, page: None, permits, transfer: None });
+            return Ok(FetchedLease::not_reached(host));
         }
         if let Err(why) = self.check_scope(&lease) {
             completion.outcome = Outcome::Rejected { why };
@@ -274,6 +286,12 @@ impl<R: Backend> Worker<R> {
         }
         let fetched = self.fetch(&lease, &budget).await;
         completion.request = budget.take_request();
+        let exchanges = budget.take_exchanges();
+        // An archive refers to the body of an earlier visit by the time of its request.
+        if let Some(last) = exchanges.iter().rfind(|exchange| exchange.url == shown_url(&lease.url)) {
+            completion.request.requested = Some(last.requested);
+        }
+        let archived: usize = exchanges.iter().map(Exchange::bytes).sum();
         if let Ok((_, FetchResult::Redirect(location))) = &fetched {
             completion.request.redirect_fragment = redirect::fragment(location).map(str::to_owned);
         }
@@ -295,7 +313,7 @@ impl<R: Backend> Worker<R> {
                 self.redirect_requisite(&url, &lease, &location, &mut completion.requisites)
             }
             Ok((url, FetchResult::Page(download))) if kind == TaskKind::Requisite => {
-                body_bytes = self.reserve_body_bytes(download.body.len()).await;
+                body_bytes = self.reserve_body_bytes(download.body.len() + archived).await;
                 self.process_requisite(url, &lease, download, &mut completion)
             }
             Ok((url, result)) if kind == TaskKind::Probe => {
@@ -305,7 +323,7 @@ impl<R: Backend> Worker<R> {
                 self.redirect(&url, &lease, &location, &mut completion.outlinks)
             }
             Ok((url, FetchResult::Page(download))) => {
-                body_bytes = self.reserve_body_bytes(download.body.len()).await;
+                body_bytes = self.reserve_body_bytes(download.body.len() + archived).await;
                 let started = Instant::now();
                 let (outcome, new_page) = self.process_page(url, &lease, download, &mut completion).await?;
                 self.fetcher.recorder().record_stage(Stage::Process, started.elapsed());
@@ -321,15 +339,17 @@ impl<R: Backend> Worker<R> {
         }
         if completion.outcome == Outcome::NotReached {
             let transfer = budget.other_worker().map(|other| (lease.clone(), other));
-            let permits = Permits::default();
-            return Ok(FetchedLease { host, completion: None, page: None, permits, transfer });
+            return Ok(FetchedLease { transfer, ..FetchedLease::not_reached(host) });
+        }
+        if body_bytes.is_none() && archived > 0 {
+            body_bytes = self.reserve_body_bytes(archived).await;
         }
         self.collect_robots_sitemaps(&lease, &mut completion);
         completion.bytes = budget.bytes_read();
         completion.host_delay = self.fetcher.throttle().host_delay(&host);
         completion.site_cooldown = self.fetcher.throttle().site_cooldown(&Domain::from_throttle_key(&host));
         let permits = Permits { _body_bytes: body_bytes, ..budget.into_permits() };
-        Ok(FetchedLease { host, completion: Some(completion), page, permits, transfer: None })
+        Ok(FetchedLease { host, completion: Some(completion), page, exchanges, permits, transfer: None })
     }
 
     /// Waits until a page of this size can be processed.

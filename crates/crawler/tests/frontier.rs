@@ -205,7 +205,7 @@ impl Model {
         let done = Completion { outcome, outlinks, ..Completion::new(&lease) };
         match self.backend.complete(vec![done]).await.unwrap()[0] {
             CompleteResult::Applied { id, new, .. } => assert_eq!((id.is_some(), new), (is_page, expected)),
-            CompleteResult::Requeued => panic!("{} is to be fetched again", lease.url),
+            CompleteResult::Requeued { .. } => panic!("{} is to be fetched again", lease.url),
             CompleteResult::StaleLease => panic!("the lease of {} had not ended", lease.url),
         }
         assert!(self.completed.insert(lease.url.to_string()), "{} is completed twice", lease.url);

@@ -573,7 +573,7 @@ mod tests {
                    --max-pages-per-host 7 --max-pages-per-site 9 --site-delay 60ms --address-delay 5ms \
                    --workers 3 --oversize drop \
                    --pagerank-url http://ranks.test/ --progress json --summary s.json --report r.html --resolve *.a.test=::1 \
-                   --ca-file ca.pem --insecure --delay 250ms --user-agent me --contact https://a.test/ \
+                   --ca-file ca.pem --insecure --http1 --delay 250ms --user-agent me --contact https://a.test/ \
                    --robots-token me -v --overwrite --state s --follow-duplicates --requisites --accept a/b,c/* --save-include x --save-exclude y --max-file-bytes 3MB \
                    --seeds /a.txt --seeds - --sitemap http://a.test/s.xml --no-sitemaps";
         for options in ["http://a.test/", all].map(parse) {

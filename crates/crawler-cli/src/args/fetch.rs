@@ -79,6 +79,10 @@ pub struct FetchArgs {
     /// Accept every certificate of a server: anyone on the way can read and change what is sent and received
     #[arg(long, help_heading = "Network")]
     pub insecure: bool,
+    /// Do not use HTTP/2
+    #[arg(long, help_heading = "Network")]
+    #[serde(default)]
+    pub http1: bool,
     #[command(flatten)]
     #[serde(skip)]
     pub proxy: ProxyArgs,
@@ -127,6 +131,7 @@ impl FetchArgs {
             timeout: self.timeout,
             max_page_bytes: self.max_page_bytes,
             oversize: Oversize::Drop,
+            http1_only: self.http1,
             dns_file: self.resolve_file.clone(),
             strip_query: self.strip_query()?,
             ..FetchConfig::default()

@@ -82,6 +82,23 @@ fn server_without_http2_is_crawled_over_kept_http1_connections() {
 }
 
 #[test]
+fn http2_is_not_used_if_it_is_not_wanted_nor_after_a_resume() {
+    let web = Web::builder().site(Site::seeded(10, 20)).https(Certificate::Good).start();
+    let ended = crawl_trusting(&web, web.https_url("/"), "--http1").expect(0);
+    assert_eq!(ended.pages().len(), 20);
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state").display().to_string();
+    let crawl = Pipeline::of(web.https_url("/")).with("--insecure --http1 --max-pages 1 --state");
+    crawl.with_one(&state).run().expect(0);
+    let before = web.log().len();
+    let mut command = crate::common::binary();
+    command.args(["resume", &state, "--max-pages", "9"]);
+    crate::common::Running::start(command, "/nowhere".into(), None).wait().expect(0);
+    assert!(web.log().len() > before);
+    assert!(web.log().iter().all(|hit| hit.protocol == Protocol::H1));
+}
+
+#[test]
 fn server_that_closes_after_each_response_is_crawled_completely() {
     let close = |_: &testweb::Request| Response::page("x").close();
     let close_idle = |_: &testweb::Request| Response::hostile(testweb::Hostile::CloseIdleConnection);

@@ -1,10 +1,11 @@
 //! The budget of a task: pages have a maximum size, received bytes are counted, and its last request is recorded.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::backend::HostDelay;
 use crate::config::{FetchConfig, Oversize};
+use crate::exchange::Exchange;
 use crate::fetch::http::{BodyGrant, BodyPolicy, ByteBudget};
 use crate::fetch::polite_client::FetchBudget;
 use crate::outcome::Outcome;
@@ -18,6 +19,8 @@ pub(super) struct TaskBudget {
     received: Arc<AtomicU64>,
     request: LastRequest,
     retries: AtomicU8,
+    /// The requests and responses, if they are archived.
+    exchanges: Option<Mutex<Vec<Exchange>>>,
 }
 
 impl TaskBudget {
@@ -27,13 +30,19 @@ impl TaskBudget {
         BodyPolicy::Page { limit, oversize: Oversize::Drop, file_limit }
     }
 
-    pub(super) fn new(policy: BodyPolicy, received: Arc<AtomicU64>) -> TaskBudget {
-        TaskBudget { policy, received, request: LastRequest::default(), retries: AtomicU8::new(0) }
+    pub(super) fn new(policy: BodyPolicy, received: Arc<AtomicU64>, archives: bool) -> TaskBudget {
+        let exchanges = archives.then(Mutex::default);
+        TaskBudget { policy, received, request: LastRequest::default(), retries: AtomicU8::new(0), exchanges }
     }
 
     /// What was sent for the task.
     pub(super) fn into_requests(self) -> TaskRequests {
-        TaskRequests { last: self.request.take(), retries: self.retries.into_inner() }
+        let exchanges = self.exchanges.unwrap_or_default().into_inner();
+        TaskRequests {
+            last: self.request.take(),
+            retries: self.retries.into_inner(),
+            exchanges: exchanges.unwrap_or_else(PoisonError::into_inner),
+        }
     }
 }
 
@@ -42,6 +51,7 @@ impl TaskBudget {
 pub(super) struct TaskRequests {
     pub(super) last: RequestRecord,
     pub(super) retries: u8,
+    pub(super) exchanges: Vec<Exchange>,
 }
 
 impl ByteBudget for TaskBudget {
@@ -71,6 +81,16 @@ impl FetchBudget for TaskBudget {
 
     fn retried(&self) {
         self.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn archives(&self) -> bool {
+        self.exchanges.is_some()
+    }
+
+    fn archive(&self, exchange: Exchange) {
+        if let Some(exchanges) = &self.exchanges {
+            exchanges.lock().unwrap_or_else(PoisonError::into_inner).push(exchange);
+        }
     }
 
     async fn host_slowed(&self, _: &str, _: HostDelay) {}

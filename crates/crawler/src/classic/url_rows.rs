@@ -1,16 +1,18 @@
-//! Writes a row for every URL of a classic crawl, the rows of the output `urls` of the pipeline, and calls a function with it.
+//! Writes a row for every URL of a classic crawl, the rows of the output `urls` of the pipeline, calls a function with it, and passes its
+//! requests and responses to an output that archives them.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::task_budget::TaskRequests;
+use crate::config::FetchConfig;
 use crate::error::StorageError;
-use crate::modules::Module;
 use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::page_pipeline::PagePipeline;
 use crate::modules::registry::{RegisteredModule, file_or_stdout};
 use crate::modules::urls::Urls;
+use crate::modules::{Module, OutputSpec};
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::task::{Admission, Task};
@@ -21,6 +23,9 @@ pub(super) struct UrlRows(PagePipeline);
 
 /// Called with every URL that has its outcome.
 pub(super) type UrlCallback = Arc<dyn Fn(&UrlRecord) + Send + Sync>;
+
+/// Returns an output that archives requests and responses.
+pub(super) type ArchiveOutput = Arc<dyn Fn() -> OutputSpec + Send + Sync>;
 
 /// Calls a function with every URL.
 struct UrlObserver(UrlCallback);
@@ -45,11 +50,12 @@ impl Module for UrlObserver {
 }
 
 impl UrlRows {
-    /// Opens a new or empty file, if there is one, or any if `overwrite` is set. `-` is standard output.
+    /// Opens a new or empty file, if there is one, or any if `overwrite` is set, and the same for an archive. `-` is standard output.
     pub(super) fn open(
         path: Option<&Path>,
         overwrite: bool,
         callback: Option<UrlCallback>,
+        archive: Option<OutputSpec>,
     ) -> Result<UrlRows, StorageError> {
         let (mut modules, mut outputs) = (Vec::<Box<dyn Module>>::new(), Vec::new());
         match path.map(|path| file_or_stdout(Urls::for_file(path), path)) {
@@ -60,11 +66,22 @@ impl UrlRows {
         if let Some(callback) = callback {
             modules.push(Box::new(UrlObserver(callback)));
         }
+        outputs.extend(archive);
         let files = OutputFiles::open(&outputs, if overwrite { Start::Overwrite } else { Start::Fresh })?;
         Ok(UrlRows(PagePipeline::new(modules, outputs, files, Arc::new(|_, _| {}))))
     }
 
-    /// Writes the row of a URL that has its outcome. After a failure, no more rows are written.
+    /// Whether every URL gets a row, or a function is called with it.
+    pub(super) fn wants_urls(&self) -> bool {
+        self.0.wants_urls()
+    }
+
+    /// The settings for fetching pages, with which requests and responses are recorded if they are archived.
+    pub(super) fn fetch_config(&self, config: &FetchConfig) -> FetchConfig {
+        self.0.fetch_config(config)
+    }
+
+    /// Writes the row of a URL that has its outcome, and its requests. After a failure, nothing more is written.
     pub(super) fn add(&self, task: &Task, outcome: &Outcome, requests: TaskRequests) {
         let (queued, discovery) = match task.admission.as_deref() {
             Some(Admission { discovery, queued }) => (Some(*queued), discovery.clone()),
@@ -72,18 +89,22 @@ impl UrlRows {
         };
         let record = UrlRecord::new(task.url.as_str().into(), outcome.clone(), task.depth, discovery, 0);
         let record = UrlRecord { queued, ..record };
+        let TaskRequests { last: request, retries, exchanges } = requests;
+        if !exchanges.is_empty() {
+            self.0.write_unrecorded_exchanges(task.url.as_str(), &exchanges);
+        }
         if *outcome == Outcome::NotReached {
             return self.0.write_unrecorded(&record);
         }
-        let TaskRequests { last: request, retries } = requests;
         self.0.write_unrecorded(&UrlRecord { retries, request, done: Some(SystemTime::now()), ..record });
         // A killed process leaves the rows of all URLs that had their outcomes.
         self.0.flush_outputs(false);
     }
 
-    /// Writes what is buffered. Returns why rows are missing, if some are.
+    /// Writes what is buffered, and makes what is made at the end. Returns why rows are missing, if some are.
     pub(super) fn finish(self) -> Option<String> {
         self.0.flush_outputs(false);
+        self.0.finish_outputs(false, &|_| {});
         let failure = self.0.output_failure().map(|failure| format!("{failure:#}"));
         failure.or_else(|| self.0.module_failure())
     }

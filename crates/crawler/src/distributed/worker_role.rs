@@ -133,7 +133,8 @@ impl Crawler {
         let gate = Arc::clone(&context.gate);
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
         let network = Arc::new(NetworkMonitor::new(self.config.network_timeout));
-        let fetcher = Fetcher::new(self.config.clone(), &self.seeds, Arc::clone(&throttle), stop.clone())?
+        let config = pipeline.fetch_config(&self.config);
+        let fetcher = Fetcher::new(config, &self.seeds, Arc::clone(&throttle), stop.clone())?
             .with_network(Arc::clone(&network))
             .with_proxy_health(self.proxy_health.clone())
             .with_request_counter(backend.request_counter())

@@ -8,7 +8,9 @@ pub(crate) mod connect;
 mod connections;
 pub mod decode;
 pub mod headers;
+mod heads;
 mod read_allowance;
+mod recorded_exchange;
 mod request_headers;
 mod stream;
 pub(crate) mod tls;
@@ -24,6 +26,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http_body_util::Empty;
+use hyper::body::Body as _;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri};
 use tokio::time::error::Elapsed;
@@ -33,19 +36,22 @@ use url::Url;
 pub(crate) use self::address::ADDRESS_KINDS;
 pub use self::address::{AddressKinds, non_public_kind};
 pub use self::body::BodyPolicy;
+use self::body::DrainLimits;
 pub(crate) use self::body::read_stored;
 pub use self::byte_counter::{BodyGrant, ByteBudget, ByteCounter, GrantFuture, RequestProgress};
 pub use self::connect::PinKinds;
 use self::connect::{Connector, describe_io_error};
 use self::connections::{Connection, ConnectionPool};
+use self::heads::Heads;
 use self::read_allowance::ResponseBody;
 use self::request_headers::RequestHeaders;
 pub use self::validators::Validators;
 use crate::config::FetchConfig;
 use crate::error::Error;
+use crate::exchange::{ArchiveSettings, Exchange};
 use crate::fetch::robots::directives::RobotsDirectives;
 use crate::media::{AcceptedTypes, Media};
-use crate::origin::Origin;
+use crate::origin::{Origin, without_credentials};
 use crate::outcome::{Outcome, THE_PROXIED_REQUEST, THE_REQUEST};
 use crate::proxy::ProxyServer;
 use crate::seed_list::SeedIndex;
@@ -54,6 +60,10 @@ use crate::stats::RequestCounter;
 
 /// The status of a response to a conditional request, if the page has not changed.
 pub(crate) const NOT_MODIFIED: u16 = 304;
+
+/// The share of a request's time in which the body of an archived response without a page is read, so that a slow one does not turn
+/// the status of the response into a timeout.
+const SHARE_OF_TIME: f64 = 0.9;
 
 /// One HTTP response.
 #[derive(Debug)]
@@ -206,7 +216,7 @@ impl Downloader {
             self.connections.release(&origin, connection);
             return Err(outcome);
         }
-        let exchange = self.exchange(url, &origin, connection, body_policy, byte_counter);
+        let exchange = self.exchange(url, &origin, connection, (body_policy, left), byte_counter);
         timeout_without_waits(left, exchange, byte_counter).await.map_err(timed_out)?
     }
 
@@ -235,9 +245,10 @@ impl Downloader {
         url: &Url,
         origin: &Origin,
         mut connection: Connection,
-        body_policy: BodyPolicy,
+        (body_policy, time): (BodyPolicy, Duration),
         byte_counter: &ByteCounter<'_>,
     ) -> Result<Download, Outcome> {
+        let (started, is_archived) = (Instant::now(), byte_counter.records_exchange());
         let mut request = self.request(url, origin, &connection)?;
         if let BodyPolicy::File(_) = body_policy {
             self.headers().accept_any(&mut request);
@@ -248,7 +259,13 @@ impl Downloader {
         }
         self.requests.record();
         byte_counter.set_sent(true);
-        let mut response = match connection.send(request).await {
+        let secrets = match self.config.archive {
+            Some(ArchiveSettings { has_secrets: false }) if is_archived => {
+                heads::secret_headers(request.headers())
+            }
+            _ => Vec::new(),
+        };
+        let (mut response, heads) = match connection.send(request, is_archived).await {
             Ok(response) => response,
             Err(error) => {
                 if error.is_canceled() {
@@ -278,6 +295,13 @@ impl Downloader {
                 return Err(tunnel::credentials_rejected(proxy));
             }
         }
+        let mut drain_limits = DrainLimits::default();
+        if let Some(heads) = heads {
+            let exchange = exchange_of(url, &connection, heads.for_archive(&secrets), response.status());
+            byte_counter.start_exchange(exchange, response.body().is_end_stream());
+            let time = time.saturating_sub(started.elapsed()).mul_f64(SHARE_OF_TIME);
+            drain_limits = DrainLimits { bytes: self.config.max_page_bytes, time };
+        }
         let mut has_new_cookies = false;
         if let Some(jar) = &self.config.requests.cookies {
             has_new_cookies = jar.store(url, response.headers());
@@ -285,7 +309,7 @@ impl Downloader {
             response.headers_mut().remove(header::SET_COOKIE);
         }
         let (mut download, complete) =
-            read_response(response, (body_policy, &self.accepted), byte_counter).await?;
+            read_response(response, (body_policy, &self.accepted), drain_limits, byte_counter).await?;
         download.has_new_cookies = has_new_cookies;
         if complete {
             self.connections.release(origin, connection);
@@ -327,6 +351,24 @@ impl Downloader {
     }
 }
 
+/// An exchange whose response has begun.
+fn exchange_of(url: &Url, connection: &Connection, heads: Heads, status: StatusCode) -> Exchange {
+    let mut url = without_credentials(url);
+    url.set_fragment(None);
+    Exchange {
+        url: url.into(),
+        requested: heads.requested,
+        address: connection.address,
+        protocol: connection.protocol(),
+        request_head: heads.request,
+        status: status.as_u16(),
+        response_head: heads.response,
+        payload: Bytes::new(),
+        truncated: None,
+        previous_visit: None,
+    }
+}
+
 /// A timeout of a response, to which the time that the response waits for bytes is added.
 async fn timeout_without_waits<T>(
     limit: Duration,
@@ -362,6 +404,7 @@ fn failure_through(proxy: &ProxyServer, failure: Outcome) -> Outcome {
 async fn read_response(
     response: Response<ResponseBody>,
     (body_policy, accepted): (BodyPolicy, &AcceptedTypes),
+    drain_limits: DrainLimits,
     byte_counter: &ByteCounter<'_>,
 ) -> Result<(Download, bool), Outcome> {
     let (head, body) = response.into_parts();
@@ -370,15 +413,16 @@ async fn read_response(
     byte_counter.response_started(status, download.content_type.as_deref());
     if status == NOT_MODIFIED {
         download.headers = head.headers;
-        return Ok((download, body::drain(body, body_policy, byte_counter).await));
+        return Ok((download, body::drain(body, body_policy, drain_limits, byte_counter).await));
     }
     if !head.status.is_success() || matches!(status, 204 | 205) {
-        return Ok((download, body::drain(body, body_policy, byte_counter).await));
+        return Ok((download, body::drain(body, body_policy, drain_limits, byte_counter).await));
     }
     let encoding = headers::list(&head.headers, header::CONTENT_ENCODING);
     download.headers = head.headers;
     if body_policy.discards() {
-        return Ok((download, body::drain(body, body_policy, byte_counter).await));
+        let limits = DrainLimits::default();
+        return Ok((download, body::drain(body, body_policy, limits, byte_counter).await));
     }
     if let BodyPolicy::Stream(limit) = body_policy {
         let complete = body::stream(body, encoding.as_deref(), limit, byte_counter).await?;
@@ -387,6 +431,7 @@ async fn read_response(
     }
     let complete =
         body::read(&mut download, body, encoding.as_deref(), (body_policy, accepted), byte_counter).await?;
+    byte_counter.share_body(&download.body);
     Ok((download, complete))
 }
 

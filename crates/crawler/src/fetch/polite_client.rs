@@ -17,6 +17,7 @@ use super::request_slots::RequestSlots;
 use super::throttle::{CoolingDown, HostThrottle, RequestGaps, ThrottlePermit};
 use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
+use crate::exchange::Exchange;
 use crate::live_settings::Pause;
 use crate::log;
 use crate::media::AcceptedTypes;
@@ -81,6 +82,14 @@ pub trait FetchBudget: ByteBudget {
 
     /// Called when a request has ended, with all body bytes that it read.
     fn request_done(&self, _bytes: BodyBytes) {}
+
+    /// Whether the requests and their responses are archived.
+    fn archives(&self) -> bool {
+        false
+    }
+
+    /// Takes a request whose response has begun, and the response, when they are archived and the request has ended.
+    fn archive(&self, _exchange: Exchange) {}
 
     /// The outcome of a URL whose first try failed, when the crawl stops before the retry.
     fn stopped_before_retry(&self, first: Outcome) -> Outcome {
@@ -383,6 +392,10 @@ impl PoliteClient {
             true => byte_counter,
             false => byte_counter.recording_type(&self.recorder),
         };
+        let byte_counter = match self.downloader.config().archive.is_some() && budget.archives() {
+            true => byte_counter.recording_exchange(),
+            false => byte_counter,
+        };
         // Those that a stop waits for; the recorder also counts requests that connect.
         let started = OnceLock::new();
         let start = async |address| {
@@ -413,6 +426,9 @@ impl PoliteClient {
         self.record(host, &permit, elapsed, &byte_counter, result.as_ref().err());
         budget.record_bytes(byte_counter.uncounted());
         budget.request_done(byte_counter.read());
+        if let Some(exchange) = byte_counter.take_exchange(result.as_ref().err()) {
+            budget.archive(exchange);
+        }
         if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = result {
             permit.cool_down(time.min(MAX_RETRY_AFTER));
             if let Some(host_delay) = self.throttle.host_delay(host) {

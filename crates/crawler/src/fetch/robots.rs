@@ -20,6 +20,7 @@ use super::polite_client::{FetchBudget, PoliteClient};
 use crate::backend::HostDelay;
 use crate::config::{FetchConfig, MAX_CRAWL_DELAY};
 use crate::domain::Domain;
+use crate::exchange::Exchange;
 use crate::html;
 use crate::log;
 use crate::origin::Origin;
@@ -399,6 +400,14 @@ impl<B: FetchBudget> FetchBudget for RobotsBudget<'_, B> {
 
     fn is_robots_txt(&self) -> bool {
         true
+    }
+
+    fn archives(&self) -> bool {
+        self.0.archives()
+    }
+
+    fn archive(&self, exchange: Exchange) {
+        self.0.archive(exchange);
     }
 
     async fn grant(&self) -> Result<Option<BodyGrant>, Outcome> {

@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::backend::durable::OpenOutputs;
 use crate::backend::{Completion, Lease};
-use crate::config::MAX_REDIRECTS;
+use crate::config::{FetchConfig, MAX_REDIRECTS};
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::exchange::Exchange;
 use crate::html::parts::PageParts;
@@ -268,6 +268,12 @@ impl PagePipeline {
         self.outputs.iter().any(|spec| spec.output.wants_exchanges())
     }
 
+    /// The settings for fetching pages, with which exchanges are recorded if an output archives them.
+    pub fn fetch_config(&self, config: &FetchConfig) -> FetchConfig {
+        let archive = self.wants_exchanges().then(|| config.archive.unwrap_or_default());
+        FetchConfig { archive, ..config.clone() }
+    }
+
     /// Adds what the exchanges of a URL write to the outputs that archive them to its other writes.
     pub fn add_exchanges(&self, url: &str, exchanges: &[Exchange], writes: &mut Writes) {
         if exchanges.is_empty() {
@@ -302,17 +308,33 @@ impl PagePipeline {
     /// Writes what a URL adds to this worker's part files, if there are any, before the task is completed. What an earlier
     /// lease may have written is retracted if this lease writes nothing. Returns whether no output has failed so far.
     pub fn write_parts(&self, done: &Completion) -> bool {
-        let Completion { lease, writes, .. } = done;
+        let Completion { lease, writes, outcome, .. } = done;
+        let wants_exchanges = self.wants_exchanges();
+        let is_written = !self.outputs.is_empty() && (!lease.is_revisit || wants_exchanges);
         let mut files = lock(&self.files);
-        let Some(parts) = files.parts.as_mut().filter(|_| !self.outputs.is_empty() && !lease.is_revisit)
-        else {
-            return true;
+        let Some(parts) = files.parts.as_mut().filter(|_| is_written) else { return true };
+        let (task_id, lease_id) = (lease.task_id.0, lease.lease_id);
+        let written = match lease.is_retried(outcome) {
+            _ if !wants_exchanges => parts.add(task_id, lease_id, writes),
+            // The next try, under a larger lease id, does not replace it.
+            true => {
+                parts.add_try((task_id, lease.attempts), lease_id, writes, |output| self.archives(output))
+            }
+            // A worker that died may have written a try that was not completed.
+            false => parts
+                .add_try((task_id, lease.attempts), lease_id, &[], |output| self.archives(output))
+                .and_then(|()| parts.add(task_id, lease_id, writes)),
         };
-        if let Err(error) = parts.add(lease.task_id.0, lease.lease_id, writes) {
+        if let Err(error) = written {
             self.output_failed(files, error);
             return false;
         }
         files.failure.is_none()
+    }
+
+    /// Whether the output with this index archives requests and responses.
+    fn archives(&self, output: usize) -> bool {
+        self.outputs.get(output).is_some_and(|spec| spec.output.wants_exchanges())
     }
 
     /// Retracts what a lease has written to this worker's part files, if there are any: the crawl did not take its page. Returns
@@ -340,6 +362,18 @@ impl PagePipeline {
         self.process_url(record);
         let mut writes = Vec::new();
         self.add_url(record, &mut writes);
+        self.append_unrecorded(writes);
+    }
+
+    /// Appends the exchanges of a URL that no state records.
+    pub fn write_unrecorded_exchanges(&self, url: &str, exchanges: &[Exchange]) {
+        let mut writes = Vec::new();
+        self.add_exchanges(url, exchanges, &mut writes);
+        self.append_unrecorded(writes);
+        self.exchanges_committed(exchanges);
+    }
+
+    fn append_unrecorded(&self, writes: Writes) {
         let mut files = lock(&self.files);
         if files.failure.is_some() || files.parts.is_some() {
             return;

@@ -155,7 +155,8 @@ impl<R: Backend> LocalRun<'_, R> {
     }
 
     fn run_workers(&self, crawler: &Crawler) -> Result<CrawlEnd, Error> {
-        let Crawler { settings, config, stop, .. } = crawler;
+        let Crawler { settings, stop, .. } = crawler;
+        let config = &self.pages.fetch_config(&crawler.config);
         let context = worker_context(crawler, &self.backend, &self.pages, stop, None);
         let throttle = Arc::new(HostThrottle::from_config(config));
         let network = Arc::new(NetworkMonitor::new(config.network_timeout));

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::{FetchedLease, Worker, WorkerContext};
 use crate::backend::{Backend, BackendError, CompleteResult, Completion, Lease, NoRequest};
-use crate::modules::OutputWrite;
+use crate::exchange::Exchange;
+use crate::modules::output::Writes;
 use crate::modules::page_pipeline::PagePipeline;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
@@ -13,7 +14,7 @@ use crate::page::Page;
 use crate::sitemap;
 use crate::statistics::counts::Stage;
 use crate::statistics::recorder::{LastRequest, PageFacts};
-use crate::task_kind::TaskKind;
+use crate::task_kind::{TaskKind, shown_url};
 use crate::url_record::UrlRecord;
 
 /// How long a stopped crawl waits for modules to finish their pages.
@@ -31,7 +32,8 @@ pub(super) enum Completed {
 struct UrlReport {
     lease: Lease,
     outcome: Outcome,
-    writes: Vec<(usize, OutputWrite)>,
+    writes: Writes,
+    exchanges: Vec<Exchange>,
     request: LastRequest,
     facts: Option<PageFacts>,
     has_robots_sitemaps: bool,
@@ -40,9 +42,9 @@ struct UrlReport {
 impl<R: Backend> Worker<R> {
     /// Completes a lease. The permits are released at the end. The host's next fetch does not wait for this.
     pub(super) async fn complete(self: Arc<Self>, fetched: FetchedLease) -> Result<Completed, BackendError> {
-        let FetchedLease { host, completion, page, permits: _permits, .. } = fetched;
+        let FetchedLease { host, completion, page, exchanges, permits: _permits, .. } = fetched;
         if let Some(mut completion) = completion
-            && let Some(report) = self.process(&mut completion, page).await
+            && let Some(report) = self.process(&mut completion, page, exchanges).await
         {
             let results = self.context.backend.complete(vec![completion]).await?;
             self.completed(report, results.first());
@@ -59,7 +61,7 @@ impl<R: Backend> Worker<R> {
         for lease in &leases {
             let mut completion = Completion::new(lease);
             completion.outcome = lease.no_request.as_ref().map_or(Outcome::NotReached, NoRequest::outcome);
-            let Some(report) = self.process(&mut completion, None).await else { break };
+            let Some(report) = self.process(&mut completion, None, Vec::new()).await else { break };
             completions.push(completion);
             reports.push(report);
         }
@@ -72,15 +74,25 @@ impl<R: Backend> Worker<R> {
 
     /// Passes a URL, and its page if it has one, to the modules and outputs. Returns `None` if one of them cannot process it, which
     /// stops the crawl: the URL stays outstanding, for when the module works, or for a worker that can write its page.
-    async fn process(&self, completion: &mut Completion, page: Option<Page>) -> Option<UrlReport> {
-        let report = self.try_process(completion, page).await;
+    async fn process(
+        &self,
+        completion: &mut Completion,
+        page: Option<Page>,
+        exchanges: Vec<Exchange>,
+    ) -> Option<UrlReport> {
+        let report = self.try_process(completion, page, exchanges).await;
         if report.is_none() {
             self.context.stop.stop();
         }
         report
     }
 
-    async fn try_process(&self, completion: &mut Completion, page: Option<Page>) -> Option<UrlReport> {
+    async fn try_process(
+        &self,
+        completion: &mut Completion,
+        page: Option<Page>,
+        exchanges: Vec<Exchange>,
+    ) -> Option<UrlReport> {
         let pipeline = &self.context.pipeline;
         let mut facts = None;
         if let Some(page) = page {
@@ -99,6 +111,7 @@ impl<R: Backend> Worker<R> {
         {
             return None;
         }
+        pipeline.add_exchanges(shown_url(&completion.lease.url), &exchanges, &mut completion.writes);
         if !pipeline.write_parts(completion) {
             return None;
         }
@@ -107,6 +120,7 @@ impl<R: Backend> Worker<R> {
             lease: completion.lease.clone(),
             outcome: completion.outcome.clone(),
             writes: completion.writes.clone(),
+            exchanges,
             request: LastRequest::from(&completion.request),
             facts,
             has_robots_sitemaps: !completion.sitemaps.urls.is_empty() && is_page,
@@ -115,14 +129,20 @@ impl<R: Backend> Worker<R> {
 
     /// Reports a URL whose completion is stored, and writes what it adds to the outputs.
     fn completed(&self, report: UrlReport, result: Option<&CompleteResult>) {
-        let UrlReport { lease, outcome, writes, request, facts, has_robots_sitemaps } = report;
-        let WorkerContext { pipeline, stop, .. } = &*self.context;
-        let Some(CompleteResult::Applied { id, sequence, exhausted, .. }) = result else {
-            if let Some(CompleteResult::Requeued) = result {
+        let UrlReport { lease, outcome, writes, exchanges, request, facts, has_robots_sitemaps } = report;
+        let WorkerContext { stop, .. } = &*self.context;
+        let (id, sequence, exhausted) = match result {
+            Some(CompleteResult::Applied { id, sequence, exhausted, .. }) => (id, sequence, exhausted),
+            Some(CompleteResult::Requeued { sequence }) => {
                 self.requeued(&lease, &outcome);
+                if outcome != Outcome::Page {
+                    self.write(*sequence, None, writes, &exchanges);
+                }
+                return;
             }
-            return;
+            Some(CompleteResult::StaleLease) | None => return,
         };
+        let pipeline = &self.context.pipeline;
         // The outcome of a revisited URL was reported by the first visit.
         if !lease.is_revisit {
             let outcome = sitemap::outcome(&lease.url, outcome);
@@ -136,9 +156,18 @@ impl<R: Backend> Worker<R> {
         if exhausted.is_some() {
             stop.stop();
         }
+        self.write(*sequence, *id, writes, &exchanges);
+    }
+
+    /// Writes what a URL adds to the outputs, under the number that the crawl has given to it.
+    fn write(&self, sequence: Option<u64>, page: Option<u64>, writes: Writes, exchanges: &[Exchange]) {
+        let WorkerContext { pipeline, stop, .. } = &*self.context;
+        if !exchanges.is_empty() {
+            pipeline.exchanges_committed(exchanges);
+        }
         // A durable state still has what an output failed to write, so nothing is lost by stopping.
         if let Some(sequence) = sequence
-            && !pipeline.write(*sequence, *id, writes)
+            && !pipeline.write(sequence, page, writes)
         {
             stop.stop();
         }

@@ -10,6 +10,7 @@ use url::Url;
 
 use crate::backend::{Backend, BackendError, BudgetDecision, HostClaim, HostDelay, Lease, WorkerId};
 use crate::domain::Domain;
+use crate::exchange::Exchange;
 use crate::fetch::http::{BodyGrant, BodyPolicy, ByteBudget, GrantFuture, Validators};
 use crate::fetch::polite_client::FetchBudget;
 use crate::origin::throttle_key;
@@ -21,6 +22,7 @@ use crate::task_kind::{TaskKind, shown_url};
 use crate::url_record::{LastRequest, RequestRecord};
 use crate::worker::capacity::LeaseActivity;
 use crate::worker::domain_claims::DomainClaim;
+use crate::worker::exchanges::LeaseExchanges;
 use crate::worker::{Permits, Worker, WorkerContext, record_failure};
 
 /// How much of a sitemap is received: more than its reader accepts, which then says that it is too large.
@@ -40,6 +42,8 @@ pub(super) struct LeaseBudget<'a, R> {
     bytes_read: Mutex<BodyBytes>,
     /// The last request.
     request: LastRequest,
+    /// All requests whose responses have begun, if they are archived.
+    exchanges: LeaseExchanges,
     activity: LeaseActivity,
     /// The domains that the URL's robots.txt redirects to.
     claimed: Mutex<Vec<DomainClaim>>,
@@ -67,6 +71,7 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
             has_reserved: AtomicBool::new(false),
             bytes_read: Mutex::default(),
             request: LastRequest::default(),
+            exchanges: LeaseExchanges::default(),
             activity,
             claimed: Mutex::default(),
             other_worker: OnceLock::new(),
@@ -99,6 +104,11 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
     /// The last request for the URL.
     pub(super) fn take_request(&self) -> RequestRecord {
         self.request.take()
+    }
+
+    /// The requests and responses that are archived.
+    pub(super) fn take_exchanges(&self) -> Vec<Exchange> {
+        self.exchanges.take()
     }
 
     /// The worker that can fetch the URL instead of this one, because it owns the host that the URL's robots.txt
@@ -227,6 +237,7 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         // This is the wait before a retry. A host with a cooldown of minutes must not hold a permit and a
         // part of the budget that other hosts could use.
         self.release().await;
+        self.exchanges.wait(&self.worker.waiting_exchanges);
     }
 
     async fn wait_for_turn(&self) {
@@ -309,6 +320,18 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
 
     fn request_done(&self, bytes: BodyBytes) {
         self.request.done(bytes);
+    }
+
+    fn archives(&self) -> bool {
+        self.worker.context.pipeline.wants_exchanges()
+    }
+
+    fn archive(&self, mut exchange: Exchange) {
+        if self.validators().is_some() && exchange.url == shown_url(&self.lease.url) {
+            exchange.previous_visit =
+                self.lease.previous.as_deref().and_then(|previous| previous.record.fetched());
+        }
+        self.exchanges.add(exchange);
     }
 
     fn stopped_before_retry(&self, _: Outcome) -> Outcome {

@@ -19,8 +19,8 @@ use url::Url;
 
 /// A backend configuration for two workers.
 pub fn config() -> BackendConfig {
-    visits: Default::default(),
     BackendConfig {
+        visits: Default::default(),
         queue_size: 100,
         priority_queues: PriorityQueues::new(10).unwrap(),
         workers: 2,

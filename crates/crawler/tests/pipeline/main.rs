@@ -2,6 +2,7 @@
 //! server's log.
 
 mod backend_errors;
+mod exchanges;
 mod fairness;
 mod fixtures;
 mod hooked_backend;

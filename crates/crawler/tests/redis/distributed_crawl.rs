@@ -209,7 +209,7 @@ impl Ledger {
                 assert_eq!(before, None, "{} is completed twice", lease.url);
             }
             CompleteResult::StaleLease => {}
-            CompleteResult::Requeued => panic!("{} is requeued", lease.url),
+            CompleteResult::Requeued { .. } => panic!("{} is requeued", lease.url),
         }
     }
 

@@ -426,11 +426,11 @@ impl<S: Storage> LocalState<S> {
         self.judge_host(&lease.url, &outcome);
         if outcome == Outcome::Page && !lease.is_revisit && self.budgets.pages_exhausted() {
             self.give_back_page(&lease, bytes, site_cooldown);
-            return Ok(CompleteResult::Requeued);
+            return Ok(CompleteResult::Requeued { sequence: None });
         }
         if lease.is_retried(&outcome) {
             self.retry(&lease, bytes, site_cooldown);
-            return Ok(CompleteResult::Requeued);
+            return Ok(CompleteResult::Requeued { sequence: self.record_writes(None, writes) });
         }
         // Outlinks are admitted before the page is completed, so `outstanding` reaches zero only at the end of the
         // crawl.

@@ -13,6 +13,7 @@ use super::decode::{DecodeError, Decoder};
 use super::read_allowance::ResponseBody;
 use super::{Download, headers, http_failure};
 use crate::config::Oversize;
+use crate::exchange::Truncation;
 use crate::media::{self, AcceptedTypes, Declared, Media, SNIFF_BYTES};
 use crate::outcome::Outcome;
 
@@ -24,6 +25,19 @@ const MAX_TRAILING_BYTES: usize = 4 * 1024;
 
 /// How long to read what is not needed; a new connection costs less than waiting longer.
 const MAX_DRAIN_TIME: Duration = Duration::from_millis(250);
+
+/// How much of the body of a response without a page is read, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DrainLimits {
+    pub(super) bytes: usize,
+    pub(super) time: Duration,
+}
+
+impl Default for DrainLimits {
+    fn default() -> DrainLimits {
+        DrainLimits { bytes: MAX_DRAIN_BYTES, time: MAX_DRAIN_TIME }
+    }
+}
 
 /// How many empty HTTP/2 frames a body may have. Each costs time, and adds nothing to the bytes that are limited.
 const MAX_EMPTY_FRAMES: usize = 1_000;
@@ -117,7 +131,7 @@ pub(super) async fn read(
     let mut decoder = decoder.pausing();
     let (mut media, mut empty_frames) = (None, 0);
     while !decoder.has_ended()
-        && let Some(data) = next_data(&mut body, &mut empty_frames).await?
+        && let Some(data) = next_data(&mut body, &mut empty_frames, counter).await?
     {
         if decode(&mut decoder, data, policy, counter).await? {
             download.body = decoder.into_partial();
@@ -138,7 +152,7 @@ pub(super) async fn read(
         Some(media) => media,
         None => page.media(&download.body)?,
     };
-    Ok(!may_have_more || drain_up_to(body, MAX_TRAILING_BYTES, limit, counter).await)
+    Ok(!may_have_more || drain_trailing(body, limit, counter).await)
 }
 
 /// Decodes a body that was stored as it was received, as [`read`] does while it receives one. Of one that `is_incomplete`, what there is
@@ -184,7 +198,7 @@ async fn decode(
     counter: &ByteCounter<'_>,
 ) -> Result<bool, Outcome> {
     let limit = policy.limit();
-    let is_too_long = counter.add_received(data.len(), limit);
+    let is_too_long = counter.add_received(&data, limit);
     let mut fed = decoder.feed(data);
     loop {
         counter.set_decoded(decoder.decoded().len());
@@ -215,16 +229,24 @@ pub(super) async fn stream(
     let mut decoder = Decoder::new(encoding, limit, 0).map_err(unsupported_encoding)?.into_sink(&sink);
     let mut empty_frames = 0;
     while !decoder.has_ended()
-        && let Some(data) = next_data(&mut body, &mut empty_frames).await?
+        && let Some(data) = next_data(&mut body, &mut empty_frames, counter).await?
     {
-        let is_too_long = counter.add_received(data.len(), limit);
+        let is_too_long = counter.add_received(&data, limit);
         let fed = decoder.feed(data);
         counter.all_granted().await?;
         match fed {
             Ok(()) if !is_too_long => {}
-            Ok(()) | Err(DecodeError::TooLarge) => return Ok(false),
+            Ok(()) => return Ok(false),
+            Err(DecodeError::TooLarge) => {
+                // The budget wants no more.
+                counter.body_truncated(Truncation::Unspecified);
+                return Ok(false);
+            }
             Err(DecodeError::Corrupt(cause)) => return Err(decode_failure(&cause)),
         }
+    }
+    if decoder.has_ended() {
+        drain_trailing(body, limit, counter).await;
     }
     match decoder.finish() {
         Ok(_) => Ok(true),
@@ -242,33 +264,60 @@ fn decode_failure(cause: &str) -> Outcome {
     Outcome::InvalidResponse { cause: format!("cannot decode the body: {cause}") }
 }
 
-/// Discards the body of a response without a page. Returns whether it was read to its end.
-pub(super) async fn drain(body: ResponseBody, policy: BodyPolicy, counter: &ByteCounter<'_>) -> bool {
-    let limit = policy.limit().min(MAX_DRAIN_BYTES);
-    if body.size_hint().lower() > limit as u64 {
+/// Reads the body of a response without a page, which is archived or discarded. Returns whether it was read to its end.
+pub(super) async fn drain(
+    body: ResponseBody,
+    policy: BodyPolicy,
+    DrainLimits { bytes, time }: DrainLimits,
+    counter: &ByteCounter<'_>,
+) -> bool {
+    let bytes = policy.limit().min(bytes);
+    let is_kept = counter.records_exchange() && !policy.discards();
+    if body.size_hint().lower() > bytes as u64 && !is_kept {
         return false;
     }
-    drain_up_to(body, limit, policy.limit(), counter).await
+    let limit = if is_kept { bytes } else { policy.limit() };
+    drain_up_to(body, DrainLimits { bytes, time }, limit, counter).await
 }
 
-/// Discards at most `max` bytes, while the request has received at most `limit`. Returns whether the body has ended.
-async fn drain_up_to(mut body: ResponseBody, max: usize, limit: usize, counter: &ByteCounter<'_>) -> bool {
+/// Reads what follows an encoded stream. Returns whether the body has ended.
+async fn drain_trailing(body: ResponseBody, limit: usize, counter: &ByteCounter<'_>) -> bool {
+    let limits = DrainLimits { bytes: MAX_TRAILING_BYTES, ..DrainLimits::default() };
+    drain_up_to(body, limits, limit, counter).await
+}
+
+/// Reads at most so much, while the request has received at most `limit`. Returns whether the body has ended.
+async fn drain_up_to(
+    mut body: ResponseBody,
+    max: DrainLimits,
+    limit: usize,
+    counter: &ByteCounter<'_>,
+) -> bool {
     let drained = async {
         let (mut drained, mut empty_frames) = (0, 0);
-        while let Some(data) = next_data(&mut body, &mut empty_frames).await? {
+        while let Some(data) = next_data(&mut body, &mut empty_frames, counter).await? {
             drained += data.len();
-            if counter.add_received(data.len(), limit) || drained > max {
-                return Ok(false);
+            if counter.add_received(&data, limit) || drained > max.bytes {
+                return Ok(Some(Truncation::Length));
             }
             counter.all_granted().await?;
         }
-        Ok::<bool, Outcome>(true)
+        Ok::<_, Outcome>(None)
     };
-    matches!(timeout(MAX_DRAIN_TIME, drained).await, Ok(Ok(true)))
+    let truncated = match timeout(max.time, drained).await {
+        Ok(Ok(truncated)) => truncated,
+        Ok(Err(failure)) => Some(Truncation::of_failure(&failure)),
+        Err(_) => Some(Truncation::Time),
+    };
+    truncated.inspect(|why| counter.body_truncated(*why)).is_none()
 }
 
 /// The next bytes of a body; `None` at its end.
-async fn next_data(body: &mut ResponseBody, empty_frames: &mut usize) -> Result<Option<Bytes>, Outcome> {
+async fn next_data(
+    body: &mut ResponseBody,
+    empty_frames: &mut usize,
+    counter: &ByteCounter<'_>,
+) -> Result<Option<Bytes>, Outcome> {
     while let Some(frame) = body.frame().await {
         // Trailers are ignored.
         let Ok(data) = frame.map_err(|error| http_failure(&error, false))?.into_data() else { continue };
@@ -280,6 +329,7 @@ async fn next_data(body: &mut ResponseBody, empty_frames: &mut usize) -> Result<
             return Err(Outcome::InvalidResponse { cause: "the body has too many empty frames".into() });
         }
     }
+    counter.body_ended();
     Ok(None)
 }
 

@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use bytes::Bytes;
+
 use super::body::BodyPolicy;
+use super::recorded_exchange::RecordedExchange;
 use super::validators::Validators;
+use crate::exchange::{Exchange, Truncation};
 use crate::outcome::Outcome;
 use crate::statistics::Recorder;
 use crate::stats::BodyBytes;
@@ -64,6 +68,8 @@ pub struct ByteCounter<'b> {
     budget: &'b dyn ByteBudget,
     /// Records the media type of a successful response.
     recorder: Option<&'b Recorder>,
+    /// The request and its response, if they are archived and the response has begun.
+    exchange: Option<Mutex<Option<RecordedExchange>>>,
 }
 
 /// How far a request came.
@@ -101,12 +107,60 @@ impl Counts {
 impl<'b> ByteCounter<'b> {
     /// A counter for a request that is granted so many bytes.
     pub fn new(granted: u64, budget: &'b dyn ByteBudget) -> ByteCounter<'b> {
-        ByteCounter { counts: Mutex::new(Counts { granted, ..Counts::default() }), budget, recorder: None }
+        let counts = Mutex::new(Counts { granted, ..Counts::default() });
+        ByteCounter { counts, budget, recorder: None, exchange: None }
+    }
+
+    /// Also records the request and its response, to archive them.
+    pub fn recording_exchange(self) -> ByteCounter<'b> {
+        ByteCounter { exchange: Some(Mutex::default()), ..self }
     }
 
     /// Also records the media type of a successful response.
     pub fn recording_type(self, recorder: &'b Recorder) -> ByteCounter<'b> {
         ByteCounter { recorder: Some(recorder), ..self }
+    }
+
+    /// Whether the request and its response are archived.
+    pub(super) fn records_exchange(&self) -> bool {
+        self.exchange.is_some()
+    }
+
+    /// The response to an archived request begins. `is_complete` says that it has no body.
+    pub(super) fn start_exchange(&self, exchange: Exchange, is_complete: bool) {
+        if let Some(recorded) = &self.exchange {
+            *unpoisoned(recorded) = Some(RecordedExchange::new(exchange, is_complete));
+        }
+    }
+
+    /// The body of the response has ended.
+    pub(super) fn body_ended(&self) {
+        self.with_exchange(RecordedExchange::set_complete);
+    }
+
+    /// The rest of the body is not read, for this reason.
+    pub(super) fn body_truncated(&self, why: Truncation) {
+        self.with_exchange(|exchange| exchange.set_truncated(why));
+    }
+
+    /// Shares the bytes of a body that was received as it is.
+    pub(super) fn share_body(&self, body: &Bytes) {
+        self.with_exchange(|exchange| exchange.share(body));
+    }
+
+    /// The request and its response, when the request has ended, with this failure if it failed. `None` if they are not archived, or
+    /// there was no response.
+    pub fn take_exchange(&self, failure: Option<&Outcome>) -> Option<Exchange> {
+        let recorded = unpoisoned(self.exchange.as_ref()?).take()?;
+        Some(recorded.finish(failure))
+    }
+
+    fn with_exchange(&self, change: impl FnOnce(&mut RecordedExchange)) {
+        if let Some(recorded) = &self.exchange
+            && let Some(exchange) = unpoisoned(recorded).as_mut()
+        {
+            change(exchange);
+        }
     }
 
     /// How far the request came.
@@ -125,7 +179,7 @@ impl<'b> ByteCounter<'b> {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(&self.counts)
     }
 
     /// The bytes read that the budget has not counted yet. Bytes that were not granted are not used, and do not count.
@@ -171,7 +225,13 @@ impl<'b> ByteCounter<'b> {
 
     /// Counts received bytes, up to `limit` in total: the rest of a chunk beyond the limit is not used. Returns whether
     /// the limit is exceeded.
-    pub(super) fn add_received(&self, bytes: usize, limit: usize) -> bool {
+    pub(super) fn add_received(&self, bytes: &[u8], limit: usize) -> bool {
+        let room = (limit as u64).saturating_sub(self.received()).min(bytes.len() as u64);
+        self.with_exchange(|exchange| exchange.add(&bytes[..room as usize]));
+        self.count_received(bytes.len(), limit)
+    }
+
+    fn count_received(&self, bytes: usize, limit: usize) -> bool {
         let mut counts = self.counts();
         let received = counts.read.received + bytes as u64;
         counts.read.received = received.min(limit as u64);
@@ -181,7 +241,7 @@ impl<'b> ByteCounter<'b> {
     /// Counts received bytes and waits until they are granted.
     #[cfg(test)]
     pub(super) async fn receive_granted(&self, bytes: usize) {
-        self.add_received(bytes, usize::MAX);
+        self.count_received(bytes, usize::MAX);
         self.all_granted().await.expect("they are granted");
     }
 
@@ -205,6 +265,10 @@ impl<'b> ByteCounter<'b> {
             self.counts().granted = granted;
         }
     }
+}
+
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Measures how long a response waits for more bytes.

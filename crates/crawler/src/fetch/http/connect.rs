@@ -100,6 +100,11 @@ impl Connector {
         }
     }
 
+    /// The settings.
+    pub fn config(&self) -> &FetchConfig {
+        &self.config
+    }
+
     /// Changes the listed seeds.
     pub fn set_seed_index(&self, index: Option<Arc<SeedIndex>>) {
         *self.seed_index.write().unwrap_or_else(PoisonError::into_inner) = index;
@@ -328,7 +333,10 @@ impl Connector {
         }
         let connector = self.tls.get_or_init(|| {
             let mut tls = self.tls_config();
-            tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+            tls.alpn_protocols = match self.config.http1_only {
+                true => vec![b"http/1.1".to_vec()],
+                false => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            };
             TlsConnector::from(Arc::new(tls))
         });
         let started = Instant::now();

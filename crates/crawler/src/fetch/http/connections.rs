@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http_body_util::Empty;
@@ -16,7 +16,9 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::connect::{Connected, Connector, PinKinds, Transport};
+use super::heads::{self, HeadTee, Heads};
 use super::read_allowance::{LimitedTransport, ReadAllowance, ResponseBody};
+use crate::exchange::Protocol;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 use crate::proxy::ProxyServer;
@@ -24,7 +26,7 @@ use crate::seed_list::SeedIndex;
 use crate::statistics::Recorder;
 
 /// Maximum size of all headers of a response. Browsers allow 256 KB; ordinary servers send far less.
-const MAX_HEADER_BYTES: usize = 128 * 1024;
+pub(super) const MAX_HEADER_BYTES: usize = 128 * 1024;
 
 /// Maximum number of headers in a response.
 const MAX_HEADERS: usize = 256;
@@ -52,6 +54,8 @@ pub struct Connection {
     pub forwarding_proxy: Option<Arc<ProxyServer>>,
     driver: Arc<Driver>,
     allowance: ReadAllowance,
+    /// A copy of the heads, if the connection speaks HTTP/1 and its requests may be archived.
+    tee: Option<HeadTee>,
 }
 
 enum Sender {
@@ -89,6 +93,7 @@ impl Http2Connection {
             forwarding_proxy: None,
             driver,
             allowance,
+            tee: None,
         }
     }
 }
@@ -163,7 +168,7 @@ impl ConnectionPool {
     }
 
     fn may_use_http2(&self, origin: &Origin) -> bool {
-        origin.https && !self.state().http1_only.contains(origin)
+        !self.connector.config().http1_only && origin.https && !self.state().http1_only.contains(origin)
     }
 
     /// Returns a connection to the pool after its response was read to its end.
@@ -258,9 +263,10 @@ impl ConnectionPool {
     async fn open(&self, origin: &Origin) -> Result<Connection, Outcome> {
         let Connected { transport, address, proxy } =
             self.connector.connect(origin, || self.drop_idle()).await?;
+        let tee = || self.connector.config().archive.map(|_| HeadTee::default());
         match transport {
             Transport::Plain(stream) => {
-                let connection = http1_over(stream, origin, address).await?;
+                let connection = http1_over(stream, origin, address, tee()).await?;
                 Ok(Connection {
                     forwarding_proxy: proxy.filter(|proxy| proxy.forwards(origin)),
                     ..connection
@@ -274,7 +280,7 @@ impl ConnectionPool {
             }
             Transport::Tls(stream) => {
                 self.state().remember_http1_only(origin);
-                http1_over(*stream, origin, address).await
+                http1_over(*stream, origin, address, tee()).await
             }
         }
     }
@@ -390,17 +396,39 @@ impl Connection {
         }
     }
 
-    /// Sends one request and waits for the response headers.
+    /// The protocol.
+    pub fn protocol(&self) -> Protocol {
+        match &self.sender {
+            Sender::Http1(..) => Protocol::Http1,
+            Sender::Http2(_) => Protocol::Http2,
+        }
+    }
+
+    /// Sends one request and waits for the response headers. Also returns the heads of both if they are wanted.
     pub async fn send(
         &mut self,
         request: Request<Empty<Bytes>>,
-    ) -> Result<Response<ResponseBody>, hyper::Error> {
-        let response = match &mut self.sender {
-            Sender::Http1(sender, _) => sender.send_request(request).await?,
-            Sender::Http2(sender) => sender.send_request(request).await?,
+        wants_heads: bool,
+    ) -> Result<(Response<ResponseBody>, Option<Heads>), hyper::Error> {
+        let (response, heads) = match &mut self.sender {
+            Sender::Http1(sender, _) => {
+                let tee = self.tee.as_ref().filter(|_| wants_heads);
+                tee.inspect(|tee| tee.start());
+                let response = sender.send_request(request).await?;
+                (response, tee.and_then(HeadTee::take))
+            }
+            Sender::Http2(sender) => {
+                let sent = wants_heads.then(|| (SystemTime::now(), heads::request_head(&request)));
+                let response = sender.send_request(request).await?;
+                let heads = sent.map(|(requested, request)| {
+                    let response = heads::response_head(&response);
+                    Heads { requested, request, response }
+                });
+                (response, heads)
+            }
         };
         self.allowance.add_response();
-        Ok(response.map(|body| ResponseBody::new(body, self.allowance.clone())))
+        Ok((response.map(|body| ResponseBody::new(body, self.allowance.clone())), heads))
     }
 }
 
@@ -408,11 +436,12 @@ async fn http1_over(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     origin: &Origin,
     address: Option<IpAddr>,
+    tee: Option<HeadTee>,
 ) -> Result<Connection, Outcome> {
     let host = HeaderValue::try_from(origin.authority())
         .map_err(|_| Outcome::InvalidResponse { cause: "the host is not valid in a Host header".into() })?;
     let allowance = ReadAllowance::new();
-    let stream = LimitedTransport::new(stream, allowance.clone());
+    let stream = LimitedTransport::new(stream, allowance.clone()).with_tee(tee.clone());
     let handshake = http1::Builder::new()
         .max_buf_size(MAX_HEADER_BYTES)
         .max_headers(MAX_HEADERS)
@@ -426,7 +455,7 @@ async fn http1_over(
     let driver = Driver(tokio::spawn(connection).abort_handle());
     let sender = Sender::Http1(sender, host);
     let (driver, forwarding_proxy) = (Arc::new(driver), None);
-    Ok(Connection { sender, reused: false, address, forwarding_proxy, driver, allowance })
+    Ok(Connection { sender, reused: false, address, forwarding_proxy, driver, allowance, tee })
 }
 
 async fn http2_over(

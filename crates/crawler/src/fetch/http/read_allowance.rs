@@ -10,6 +10,8 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::heads::HeadTee;
+
 /// The largest allowance, with which a connection starts: the HTTP/2 window of a connection (1 MB), whose bytes may arrive
 /// before they are read as bodies, and as much again.
 const MAX_ALLOWANCE: i64 = 2 << 20;
@@ -53,11 +55,18 @@ impl ReadAllowance {
 pub(super) struct LimitedTransport<T> {
     transport: T,
     allowance: ReadAllowance,
+    /// Gets a copy of what is read and written.
+    tee: Option<HeadTee>,
 }
 
 impl<T> LimitedTransport<T> {
     pub(super) fn new(transport: T, allowance: ReadAllowance) -> Self {
-        LimitedTransport { transport, allowance }
+        LimitedTransport { transport, allowance, tee: None }
+    }
+
+    /// Also copies what is read and written.
+    pub(super) fn with_tee(self, tee: Option<HeadTee>) -> Self {
+        LimitedTransport { tee, ..self }
     }
 }
 
@@ -74,6 +83,9 @@ impl<T: AsyncRead + Unpin> AsyncRead for LimitedTransport<T> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.transport).poll_read(context, buffer);
         self.allowance.spend(buffer.filled().len() - before);
+        if let Some(tee) = &self.tee {
+            tee.received(&buffer.filled()[before..]);
+        }
         read
     }
 }
@@ -84,7 +96,11 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for LimitedTransport<T> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.transport).poll_write(context, bytes)
+        let written = Pin::new(&mut self.transport).poll_write(context, bytes);
+        if let (Some(tee), Poll::Ready(Ok(count))) = (&self.tee, &written) {
+            tee.sent(&bytes[..*count]);
+        }
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -100,7 +116,16 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for LimitedTransport<T> {
         context: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.transport).poll_write_vectored(context, bytes)
+        let written = Pin::new(&mut self.transport).poll_write_vectored(context, bytes);
+        if let (Some(tee), Poll::Ready(Ok(count))) = (&self.tee, &written) {
+            let mut left = *count;
+            for slice in bytes {
+                let sent = left.min(slice.len());
+                tee.sent(&slice[..sent]);
+                left -= sent;
+            }
+        }
+        written
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,4 +1,6 @@
-//! Tests of the time limit of responses that wait for bytes.
+//! Tests of the time limit of responses that wait for bytes; exchanges.rs: of recorded exchanges.
+
+mod exchanges;
 
 use tokio::time::sleep;
 

@@ -7,6 +7,7 @@
 //!   the largest lease id counts.
 //! - If that worker has nothing to write to an output, because it finds no page at the URL, it retracts what the crashed worker
 //!   may have added to the output.
+//! - A try that failed and is repeated has an id of its own, under which outputs that archive requests keep it.
 //!
 //! Worker 3's part of `pages.jsonl` is `pages.3.jsonl`, in the format of its module, with the index
 //! `pages.3.jsonl.index` next to it. Its part of a directory `pages` is the directory `pages.3`. Its part of an output that is
@@ -30,6 +31,9 @@ use super::files::{SyncHandle, SyncHandles};
 use super::finish::records_path;
 use super::{OutputSpec, OutputWrite, Target};
 use crate::error::{StorageError, StorageErrorKind};
+
+/// Task ids are smaller than two to this power. The bits above are the number of a try that was not the last one.
+const TASK_ID_BITS: u32 = 56;
 
 /// The crawl that a part belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,7 +137,22 @@ impl Parts {
         writes: &[(usize, OutputWrite)],
     ) -> Result<(), StorageError> {
         self.check(writes)?;
-        let written = self.write_all(task_id, lease_id, writes);
+        let written = self.write_to(task_id, lease_id, writes, |_| true);
+        self.commit_or_roll_back(written)
+    }
+
+    /// Adds what a try to fetch the URL of a task writes to these outputs, if the URL is fetched again: under an id of its own, so that
+    /// what later leases write does not replace it. If nothing is given, what this try wrote under smaller lease ids is retracted.
+    pub fn add_try(
+        &mut self,
+        (task_id, attempts): (u64, u8),
+        lease_id: u64,
+        writes: &[(usize, OutputWrite)],
+        outputs: impl Fn(usize) -> bool,
+    ) -> Result<(), StorageError> {
+        self.check(writes)?;
+        let try_id = task_id | (u64::from(attempts) + 1) << TASK_ID_BITS;
+        let written = self.write_to(try_id, lease_id, writes, outputs);
         self.commit_or_roll_back(written)
     }
 
@@ -166,11 +185,12 @@ impl Parts {
         self.parts.iter().map(length).collect()
     }
 
-    fn write_all(
+    fn write_to(
         &mut self,
         task_id: u64,
         lease_id: u64,
         writes: &[(usize, OutputWrite)],
+        outputs: impl Fn(usize) -> bool,
     ) -> Result<(), StorageError> {
         // Write the page to all outputs before any index names it, so that a failure can be rolled back.
         for (index, write) in writes {
@@ -182,7 +202,7 @@ impl Parts {
                 _ => {}
             }
         }
-        for (index, part) in self.parts.iter_mut().enumerate() {
+        for (index, part) in self.parts.iter_mut().enumerate().filter(|(index, _)| outputs(*index)) {
             let has_written = writes.iter().any(|(written, _)| *written == index);
             match part {
                 OpenPart::File(part) => part.append_to_index(task_id, lease_id, !has_written)?,

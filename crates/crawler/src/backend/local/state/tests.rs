@@ -397,7 +397,7 @@ async fn storage_learns_of_leases_and_reservations() {
     state.complete(page(&leases[0])).unwrap();
     let timeout = Outcome::Timeout { doing: "connecting", limit: SECOND_OF_TIME };
     let timeout = Completion { outcome: timeout, ..page(&leases[1]) };
-    assert_eq!(state.complete(timeout).unwrap(), CompleteResult::Requeued);
+    assert_eq!(state.complete(timeout).unwrap(), CompleteResult::Requeued { sequence: None });
     state.remove_worker(SECOND);
     let id = |index: usize| leases[index].task_id;
     let leased = leases.iter().map(|lease| Recorded::Lease(lease.task_id, lease.lease_id, SECOND));
