@@ -37,6 +37,7 @@ const SECOND: WorkerId = WorkerId(1);
 
 fn config() -> BackendConfig {
     BackendConfig {
+        visits: Default::default(),
         queue_size: 100,
         priority_queues: PriorityQueues::new(10).unwrap(),
         workers: 2,

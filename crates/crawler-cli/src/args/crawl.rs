@@ -303,6 +303,11 @@ impl CrawlOptions {
     /// Checks the options.
     pub fn validate(self) -> Result<CrawlJob, String> {
         // In a distributed crawl, each process resolves paths on its own machine.
+        if self.revisit_after.is_some() && self.distributed.redis.is_some() {
+            return Err("cannot use --revisit-after with --redis: a distributed crawl visits each URL once; use --state, or \
+                 start another crawl with --crawl"
+                .into());
+        }
         let mut options = if self.distributed.redis.is_none() { self.with_absolute_paths()? } else { self };
         options.fetch.resolve_logins()?;
         if !options.sources.seed_files.is_empty() {

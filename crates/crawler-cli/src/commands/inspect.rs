@@ -12,6 +12,7 @@ use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
 use crawler::internal::task_kind::{TaskKind, shown_url};
 use crawler::internal::time_text::time_text;
+use crawler::internal::visit::is_page;
 use crawler::{Error, Outcome, Scope};
 use url::Url;
 
@@ -127,7 +128,7 @@ fn exit_code(result: Result<u8, Error>) -> u8 {
 fn why_not_stored(history: &UrlHistory, options: Option<&CrawlOptions>) -> String {
     match &history.status {
         UrlStatus::Pending => "it has not been fetched yet".into(),
-        UrlStatus::Completed { outcome, is_temporary, .. } if *outcome != Outcome::Page.label() => {
+        UrlStatus::Completed { outcome, is_temporary, .. } if !is_page(outcome) => {
             let hint = if *is_temporary { "; a later crawl may get it" } else { "" };
             format!("it is not a stored page; its outcome is: {outcome}{hint}")
         }
@@ -153,7 +154,9 @@ fn describe(history: &UrlHistory, outputs: &[RecordedOutput]) -> Vec<String> {
     match &history.status {
         UrlStatus::Pending => lines.push("  outcome: pending".into()),
         UrlStatus::Completed { outcome, at, page_number: Some(number), .. } => {
-            lines.push(format!("  outcome: {outcome} {number}, {}", date(*at)));
+            let page =
+                if *outcome == Outcome::Page.label() { "page".into() } else { format!("{outcome}, page") };
+            lines.push(format!("  outcome: {page} {number}, {}", date(*at)));
             lines.extend(outputs.iter().filter_map(|output| output_location(output, *number)));
         }
         UrlStatus::Completed { outcome, at, page_number: None, is_temporary } => {
@@ -162,6 +165,15 @@ fn describe(history: &UrlHistory, outputs: &[RecordedOutput]) -> Vec<String> {
                 lines.push("  temporary: the cause may pass, and a later crawl may get the page".into());
             }
         }
+    }
+    if let Some(visits) = history.visits.as_ref().filter(|visits| visits.visits > 1) {
+        lines.push(format!(
+            "  visits: visited {}, changed {}; version {}",
+            counted(visits.visits.into(), "time"),
+            counted(visits.changes.into(), "time"),
+            number(visits.version.into())
+        ));
+        lines.extend(visits.earlier.as_ref().map(|outcome| format!("  before: {outcome}")));
     }
     lines.extend(history.lastmod.map(|time| format!("  lastmod: {}, by a sitemap", date(time))));
     if !history.found_on.is_empty() {

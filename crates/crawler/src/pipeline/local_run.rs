@@ -52,11 +52,13 @@ impl<R: Backend> LocalRun<'_, R> {
         let before = block_on(self.snapshot(&crawler))??;
         block_on(self.admit_seeds(&mut crawler))??;
         let seeded = block_on(self.snapshot(&crawler))??;
-        let first = if before.admitted == 0 { &before } else { &seeded };
+        // Another visit may have nothing to do.
+        let is_first = before.seen_urls == 0;
+        let first = if is_first { &before } else { &seeded };
         (crawler.on_progress)(first);
         self.report_status(&crawler, first);
-        let resumed = match before.admitted {
-            0 => ResumeStatus::New,
+        let resumed = match is_first {
+            true => ResumeStatus::New,
             _ if seeded.outstanding() > 0 || seeded.scheduled > 0 => ResumeStatus::Resumed,
             _ => ResumeStatus::AlreadyFinished,
         };

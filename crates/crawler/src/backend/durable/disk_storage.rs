@@ -22,6 +22,7 @@ use crate::backend::local::storage::{
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::modules::output::{OutputPosition, OutputWrite};
+use crate::outcome::Outcome;
 use crate::similarity::{Fingerprint, HashKey};
 use crate::stats::BodyBytes;
 use crate::task::Depth;
@@ -301,7 +302,11 @@ impl Storage for DiskStorage {
     }
 
     fn complete(&mut self, _: u64, task: &QueuedTask, completed: CompletedUrl) {
-        let row = CompletedRow::new(task, completed);
+        let is_unchanged = *completed.outcome == Outcome::Unchanged;
+        let mut row = CompletedRow::new(task, completed);
+        if is_unchanged && let Ok(Some(last)) = self.completed(task.task_id) {
+            row.page_number = last.page_number;
+        }
         self.batch.tasks.insert(task.task_id.0, None);
         self.batch.completed.insert(task.task_id.0, Some(row.to_bytes()));
         self.lowered_depths.remove(&task.task_id);

@@ -50,7 +50,14 @@ impl FileReader {
         let stored_pages = usize::try_from(view.pages_len()?).unwrap_or(usize::MAX);
         let mut storage = DiskStorage::new(view, key, false, Duration::ZERO, CacheLimits::default());
         storage.resume(checkpoint.seen_written_up_to)?;
-        let snapshot = Snapshot { seen_urls: storage.seen_len(), stored_pages, ..checkpoint.snapshot() };
+        let next_due = storage.first_due()?.map(|(at, _)| at);
+        let snapshot = Snapshot {
+            seen_urls: storage.seen_len(),
+            stored_pages,
+            scheduled: storage.scheduled_len(),
+            next_due,
+            ..checkpoint.snapshot()
+        };
         Ok(FileReader { storage, snapshot, active_time: checkpoint.visit_time(), _tables: tables })
     }
 

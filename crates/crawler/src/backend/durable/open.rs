@@ -349,7 +349,7 @@ impl StateWriter {
 
     /// Removes the state if the crawl failed before it admitted a URL.
     pub fn remove_if_unused(&self) {
-        if self.shared.state().counters.admitted == 0 {
+        if self.shared.state().counters.last_task_id == 0 {
             remove_unused(&self.directory);
         }
     }
