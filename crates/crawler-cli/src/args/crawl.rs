@@ -93,8 +93,9 @@ pub struct CrawlOptions {
     /// Stop after TIME [default: unlimited]
     #[arg(long, value_name = "TIME", value_parser = values::long_time, help_heading = "Limits")]
     pub max_time: Option<Duration>,
-    /// Visit each URL again when its last visit was TIME ago, or by how often it changed (auto); the crawl goes on until it is stopped
-    #[arg(long, value_name = "TIME|auto", value_parser = values::revisit_after, help_heading = "Limits")]
+    /// Visit each URL again when its last visit was TIME ago, or, with 'auto', by how often it changed; the crawl then goes on until
+    /// it is stopped
+    #[arg(long, value_name = "TIME", value_parser = values::revisit_after, help_heading = "Limits")]
     #[serde(default)]
     pub revisit_after: Option<RevisitAfter>,
     /// Maximum pages per host [default: unlimited]

@@ -92,7 +92,8 @@ Modules:
   pages=DIR     write page N to the file DIR/N: its URL, its depth, its body
   jsonl=FILE    write one JSON object per page; ,fields=NAME,... chooses from
                 url, depth, status, title, language, canonical, content_type,
-                bytes, truncated, fetched, lastmod, robots, links, referrer,
+                bytes, truncated, fetched, lastmod, version, changed, robots,
+                links, referrer,
                 redirects, timing, headers, text (default: up to links)
   csv=FILE      write the same fields as CSV
   markdown=DIR  write the main content of page N as Markdown to DIR/N.md
@@ -196,7 +197,9 @@ With --revisit-after auto, a URL is due after a day at first. The time halves
 when the URL had changed, and doubles when it had not, from 1 hour to 30 days.
 A sitemap that says that a page was modified since its last visit makes it due.
 
-Exit status: as that of 'crawler resume', but 0 if no page has changed.
+Exit status:
+  0    the visit ended or reached a limit, also if no page has changed
+  …    the others are those of 'crawler resume'
 
 Examples:
   crawler recrawl crawl-state

@@ -50,7 +50,8 @@ pub fn adapt_recrawl(recrawl: clap::Command) -> clap::Command {
         // All URLs that failed are visited again.
         Some("retry-failed") => option.hide(true),
         Some("revisit-after") => option.help(
-            "Visit only URLs whose last visit was at least TIME ago, or that are due by how often they changed (auto) [default: all]",
+            "Visit only URLs whose last visit was at least TIME ago, or, with 'auto', those that are due by how often they \
+             changed [default: all]",
         ),
         _ => option,
     })

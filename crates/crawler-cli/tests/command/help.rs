@@ -4,10 +4,12 @@ use std::process::Stdio;
 
 use crate::common::binary;
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 21] = [
     "crawl",
     "check",
     "resume",
+    "recrawl",
+    "diff",
     "replay",
     "show",
     "why",

@@ -259,3 +259,70 @@ fn visit_that_is_killed_is_continued_and_each_url_is_visited_once() {
         assert!(shown.ends_with("Visit 2: 30 changed · 31 unchanged\n"), "{shown}");
     }
 }
+
+#[test]
+fn every_output_gets_the_pages_that_changed_and_keeps_the_others() {
+    let (site, place) = (site(), StateDir::new());
+    let web = serve(site.site());
+    let outputs = ["mirror", "graphml", "parquet", "check", "edges", "markdown", "csv"];
+    let crawl = outputs.iter().fold(crawl(&web, &place), |crawl, name| crawl.module(name, &place.path(name)));
+    crawl.module("pages", &place.path("numbered")).run().expect(0);
+    let read = |path: &str| std::fs::read_to_string(place.path(path)).unwrap();
+    let mirrored = |name: &str| {
+        let files = objects_in(&place.path("mirror/mirror.jsonl"));
+        let file = files.iter().find(|file| file["url"] == web.url(name).as_str()).unwrap();
+        read(&format!("mirror/{}", file["file"].as_str().unwrap()))
+    };
+    let edges = read("edges");
+    assert!(mirrored("/changed").contains("changed39"));
+    change(&site);
+    place.recrawl("").wait().expect(0);
+    assert!(mirrored("/changed").contains("a few more words"), "the latest version");
+    assert!(mirrored("/etag").contains("etag39") && mirrored("/new").contains("new39"));
+    assert!(read("edges").starts_with(&edges) && read("edges").contains("/new"));
+    assert!(read("graphml").matches("<node ").count() >= 9, "{}", read("graphml"));
+    assert_eq!(read("csv").lines().count(), 1 + 8 + 4);
+    assert!(read("check").contains("/gone"), "{}", read("check"));
+    let pages = std::fs::read_dir(place.path("numbered")).unwrap().count();
+    assert_eq!(pages, 8 + 4, "pages are numbered on");
+}
+
+#[test]
+fn sitemap_that_names_a_later_change_makes_a_page_due() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    let web = serve(site.site());
+    let sitemap = |time: &str| {
+        let entry = |path: &str, lastmod: &str| format!("<url><loc>{}</loc>{lastmod}</url>", web.url(path));
+        let changed = entry("/changed", &format!("<lastmod>{time}</lastmod>"));
+        format!(
+            "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">{changed}{}</urlset>",
+            entry("/same", "")
+        )
+    };
+    site.page("/", words("seed"), Validator::ETag);
+    site.page("/same", words("same"), Validator::ETag);
+    site.page("/changed", words("changed"), Validator::ETag);
+    site.page("/sitemap.xml", sitemap("2001-02-03"), Validator::ETag);
+    crawl(&web, &place).with("--sitemap").with_one(web.url("/sitemap.xml")).run().expect(0);
+    let first = web.hits();
+    place.recrawl("--revisit-after auto").wait().expect(0);
+    let asked =
+        |from: usize| -> BTreeSet<String> { web.log()[from..].iter().map(|hit| hit.path.clone()).collect() };
+    assert!(
+        !asked(first).contains("/changed") && asked(first).contains("/sitemap.xml"),
+        "{:?}",
+        asked(first)
+    );
+    // The time of a change has seconds, so the next second is after the last visit.
+    let second = web.hits();
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    site.page("/changed", words("changed") + "again", Validator::ETag);
+    let now = crawler::internal::modules::timestamp::rfc3339(std::time::SystemTime::now());
+    site.page("/sitemap.xml", sitemap(&now), Validator::ETag);
+    place.recrawl("--revisit-after auto").wait().expect(0);
+    assert_eq!(
+        asked(second).iter().filter(|path| *path != "/robots.txt").collect::<Vec<_>>(),
+        ["/changed", "/sitemap.xml"]
+    );
+    assert!(versions(&web, &place).contains(&("/changed".into(), 2, true)));
+}

@@ -80,11 +80,16 @@ fn crawl_that_was_killed_goes_on_with_its_schedule() {
 fn crawl_waits_until_the_next_url_is_due_and_ends_at_a_limit() {
     let (site, place) = (site(), StateDir::new());
     let web = serve(site.site());
-    let crawl = Pipeline::of(web.url("/")).module("jsonl", &place.path("pages"));
-    let ended = crawl.with("--revisit-after 1h --scope host --max-time 3s").run().expect(0);
+    let crawl = place.crawl(web.url("/")).with("--revisit-after 1h --scope host --max-time 8s");
+    let mut crawl = crawl.start();
+    let state = place.state();
+    crawl.until("a status that says when the next URL is due", |_| {
+        let status = run(&["status", &state]);
+        status.stdout.contains("next visit in 59 m") && status.stdout.contains("running")
+    });
+    let ended = crawl.wait().expect(0);
+    assert!(ended.stdout.contains("Stopped: 8 s (--max-time)"), "{}", ended.stdout);
     assert_eq!((hits(&web, "/"), hits(&web, "/same")), (1, 1), "nothing is due");
-    assert!(ended.stderr.contains("next visit in 59 m"), "{}", ended.stderr);
-    assert!(ended.stdout.contains("Stopped: 3 s (--max-time)"), "{}", ended.stdout);
 }
 
 #[test]
