@@ -9,6 +9,7 @@ mod config;
 mod content;
 mod crawl;
 mod dashboard;
+mod diff;
 mod distributed;
 mod errors;
 mod fetch;
@@ -46,6 +47,7 @@ pub use self::collect::{CollectJob, CollectOutput};
 pub use self::config::ConfigArgs;
 pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, ScopeKind};
 pub use self::dashboard::{DashboardArgs, DashboardJob};
+pub use self::diff::{DiffArgs, DiffFormat};
 pub use self::distributed::{PurgeOptions, RoleKind, RoleOptions, StatusOptions, WorkerOptions};
 pub use self::health::HealthArgs;
 pub use self::log::LogArgs;
@@ -76,6 +78,9 @@ use crate::printable::print_error;
 /// The command whose unknown options are explained in their own way.
 const RESUME: &str = "resume";
 
+/// The command that visits the known URLs of a crawl again. It has the same options.
+const RECRAWL: &str = "recrawl";
+
 /// The place of `--config` in the help: after the options of the command, before `--help`.
 const CONFIG_DISPLAY_ORDER: usize = 998;
 
@@ -102,6 +107,12 @@ enum CliCommand {
     /// Continue a crawl that was started with --state
     #[command(name = RESUME, after_help = help::AFTER_RESUME_HELP)]
     Resume(Box<ResumeOptions>),
+    /// Visit the known URLs of a crawl with --state again, and find what is new, changed or gone
+    #[command(name = RECRAWL, after_help = help::AFTER_RECRAWL_HELP)]
+    Recrawl(Box<ResumeOptions>),
+    /// Show what has changed between the last two visits of a crawl with --state
+    #[command(after_help = help::AFTER_DIFF_HELP)]
+    Diff(DiffArgs),
     /// Process the pages of web archives (WARC, WACZ) with modules
     #[command(after_help = help::AFTER_REPLAY_HELP)]
     Replay(Box<ReplayArgs>),
@@ -217,6 +228,8 @@ pub enum Command {
     Crawl(Box<CrawlJob>),
     /// Continue a crawl from its state directory.
     Resume(Box<ResumeOptions>),
+    /// Show what has changed between two visits.
+    Diff(DiffArgs),
     /// Process the pages of archives.
     Replay(Box<ReplayJob>),
     /// Write an index or a WACZ file.
@@ -360,6 +373,7 @@ pub fn definition() -> clap::Command {
         .mut_subcommand("crawl", crawl::adapt_help)
         .mut_subcommand("check", |check| check::adapt(crawl::adapt_help(check)))
         .mut_subcommand(RESUME, |resume| resume::adapt(crawl::adapt_help(resume)))
+        .mut_subcommand(RECRAWL, |recrawl| resume::adapt_recrawl(resume::adapt(crawl::adapt_help(recrawl))))
         .mut_subcommand("status", distributed::adapt_status)
         .mut_subcommand("submit", |submit| distributed::adapt_submit(crawl::adapt_help(submit)))
         .mut_subcommand("frontier", |role| distributed::adapt_role(role, &distributed::FRONTIER_OPTIONS))
@@ -391,7 +405,9 @@ impl Cli {
                 options.adapt_to_mirror();
             }
             Some(CliCommand::Check(check)) => check.options.explicit = explicit,
-            Some(CliCommand::Resume(resume)) => resume.options.explicit = explicit,
+            Some(CliCommand::Resume(resume) | CliCommand::Recrawl(resume)) => {
+                resume.options.explicit = explicit
+            }
             Some(CliCommand::Frontier(role)) => role.options.explicit = explicit,
             Some(CliCommand::Worker(worker)) => worker.role.options.explicit = explicit,
             _ => {}
@@ -408,6 +424,10 @@ impl Cli {
             }
             Some(CliCommand::Check(check)) => Command::Crawl(Box::new(check.validate()?)),
             Some(CliCommand::Resume(options)) => Command::Resume(Box::new(options.validate()?)),
+            Some(CliCommand::Recrawl(options)) => {
+                Command::Resume(Box::new(ResumeOptions { is_recrawl: true, ..options.validate()? }))
+            }
+            Some(CliCommand::Diff(diff)) => Command::Diff(diff),
             Some(CliCommand::Replay(replay)) => Command::Replay(Box::new(replay.validate()?)),
             Some(CliCommand::Index(index)) => Command::ArchiveFile(index.validate()?),
             Some(CliCommand::Wacz(wacz)) => Command::ArchiveFile(wacz.validate()?),

@@ -13,6 +13,7 @@ pub mod crawl;
 mod damage;
 pub mod dashboard;
 pub mod demo;
+pub mod diff;
 pub mod health;
 pub mod inspect;
 pub mod manual;

@@ -64,6 +64,7 @@ fn main() -> ExitCode {
             runtime.block_on(commands::controller::run(*job))
         }
         Command::Crawl(job) => runtime.block_on(commands::crawl::run(*job)),
+        Command::Diff(diff) => commands::diff::run(&diff),
         Command::Resume(options) => runtime.block_on(commands::crawl::resume(*options)),
         Command::Replay(job) => runtime.block_on(commands::replay::run(*job)),
         Command::ArchiveFile(job) => runtime.block_on(commands::archives::run(&job)),

@@ -249,6 +249,7 @@ pub fn outcome_word(outcome: &Outcome) -> &'static str {
         OutcomeGroup::Skipped => "Skipped",
         OutcomeGroup::Sitemap => "Sitemap",
         OutcomeGroup::Checked => "Checked",
+        OutcomeGroup::Unchanged => "Unchanged",
         OutcomeGroup::Requisite => "Requisite",
         OutcomeGroup::NotReached => "NotReached",
         _ => "Failed",
@@ -259,7 +260,9 @@ pub fn outcome_word(outcome: &Outcome) -> &'static str {
 fn is_reported(outcome: &Outcome, verbosity: Verbosity) -> bool {
     match outcome.group() {
         _ if *outcome == Outcome::NotSaved => false,
-        OutcomeGroup::Page | OutcomeGroup::Redirect | OutcomeGroup::NotReached => false,
+        OutcomeGroup::Page | OutcomeGroup::Redirect | OutcomeGroup::Unchanged | OutcomeGroup::NotReached => {
+            false
+        }
         OutcomeGroup::Skipped => verbosity == Verbosity::Normal,
         _ => true,
     }

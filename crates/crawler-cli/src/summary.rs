@@ -24,7 +24,7 @@ const COUNT_WIDTH: usize = 9;
 /// A row lists at most this many reasons, the most frequent first. The JSON has all of them.
 const MAX_REASONS: usize = 8;
 
-/// The counts of a crawl. `pages`, `redirects`, `skipped`, `failed`, `sitemaps`, `requisites`, `checked`, `not_reached` and
+/// The counts of a crawl. `pages`, `redirects`, `skipped`, `failed`, `sitemaps`, `requisites`, `checked`, `unchanged`, `not_reached` and
 /// `pending` add up to `admitted`.
 #[derive(Serialize)]
 pub struct Counts {
@@ -43,6 +43,8 @@ pub struct Counts {
     requisites: u64,
     /// Links that were checked and not crawled, and can be fetched.
     checked: u64,
+    /// URLs that were visited again, and are the same as before.
+    unchanged: u64,
     /// URLs that the crawl stopped before.
     not_reached: u64,
     /// URLs without an outcome yet; 0 when the crawl has ended.
@@ -106,6 +108,7 @@ impl Counts {
             sitemaps: Sitemaps { total: 0, failed: 0, urls: 0 },
             requisites: 0,
             checked: 0,
+            unchanged: 0,
             not_reached: stats.in_group(OutcomeGroup::NotReached),
             pending: stats.pending(),
             admitted: stats.admitted,
@@ -142,6 +145,7 @@ impl Counts {
             },
             requisites: in_group(OutcomeGroup::Requisite).total,
             checked: in_group(OutcomeGroup::Checked).total,
+            unchanged: in_group(OutcomeGroup::Unchanged).total,
             not_reached: in_group(OutcomeGroup::NotReached).total,
             pending: admitted.saturating_sub(snapshot.outcomes.values().sum()),
             admitted,
@@ -217,6 +221,7 @@ impl Counts {
             singular(5, self.sitemaps.total, "sitemap"),
             singular(5, self.requisites, "requisite"),
             piece(5, self.checked, "checked"),
+            piece(5, self.unchanged, "unchanged"),
             singular(6, self.requests, "request"),
         ];
         pieces.into_iter().flatten().collect()
@@ -255,6 +260,7 @@ impl Counts {
             ("Sitemaps", self.sitemaps.total, self.sitemaps.detail()),
             ("Requisites", self.requisites, String::new()),
             ("Checked", self.checked, "links that are not crawled".into()),
+            ("Unchanged", self.unchanged, "since the last visit".into()),
             ("Not reached", self.not_reached, String::new()),
             ("Pending", self.pending, String::new()),
             ("Links", self.links.found, links.join(" · ")),
@@ -311,6 +317,7 @@ pub fn group_name(group: OutcomeGroup) -> &'static str {
         OutcomeGroup::Sitemap => "Sitemaps",
         OutcomeGroup::Requisite => "Requisites",
         OutcomeGroup::Checked => "Checked",
+        OutcomeGroup::Unchanged => "Unchanged",
         OutcomeGroup::NotReached => "Not reached",
         _ => "Failed",
     }

@@ -11,6 +11,7 @@ use crawler::internal::modules::registry;
 use crawler::internal::scope::Scope;
 use crawler::internal::strip_query::StripQuery;
 use crawler::internal::task::Depth;
+use crawler::internal::visit::RevisitAfter;
 use url::{Host, Url};
 
 /// The longest delay or timeout.
@@ -131,6 +132,14 @@ pub fn long_time(text: &str) -> Result<Duration, String> {
     match time(text) {
         Some(duration) if !duration.is_zero() && duration <= MAX_LONG_TIME => Ok(duration),
         _ => Err(invalid(text, "a time like 90s, 30m or 12h, longer than 0 and at most 8760h")),
+    }
+}
+
+/// A time after which URLs are visited again, or `auto`.
+pub fn revisit_after(text: &str) -> Result<RevisitAfter, String> {
+    match text {
+        "auto" => Ok(RevisitAfter::Auto),
+        text => long_time(text).map(RevisitAfter::Fixed).map_err(|error| format!("{error}, or auto")),
     }
 }
 

@@ -57,6 +57,7 @@ fn main() -> Result<(), AnyError> {
 /// The defaults of a crawl.
 fn config() -> BackendConfig {
     BackendConfig {
+        visits: Default::default(),
         queue_size: 10_000,
         priority_queues: PriorityQueues::new(10).expect("ten queues are valid"),
         workers: WORKERS,
@@ -81,6 +82,7 @@ fn open(state: &str) -> Result<OpenState, crawler::Error> {
     durable::open(
         Path::new(state),
         StateOptions {
+            recrawl: None,
             config: config(),
             delay,
             recorded_settings: RecordedSettings::default(),

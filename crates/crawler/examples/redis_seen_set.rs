@@ -30,6 +30,7 @@ fn memory(server: &mut redis::Connection) -> f64 {
 
 fn config() -> BackendConfig {
     BackendConfig {
+        visits: Default::default(),
         queue_size: 10_000,
         priority_queues: PriorityQueues::new(10).unwrap(),
         workers: 0,

@@ -41,6 +41,7 @@ use crate::task::Depth;
 use crate::task_kind::TaskKind;
 use crate::url_list::UrlList;
 use crate::url_record::{Discovery, RequestRecord, UrlRecord};
+use crate::visit::{PreviousVisit, ResponseFacts};
 
 /// Poll interval of a backend that cannot wake requests while others hold the rest of a budget.
 const BUDGET_POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -131,6 +132,8 @@ pub struct Lease {
     pub redirects: u8,
     /// The URL was completed before and is fetched only for its links: it was found again at a smaller depth.
     pub is_revisit: bool,
+    /// The last visit of the URL, if it is visited again.
+    pub previous: Option<Arc<PreviousVisit>>,
     /// How long to wait before the next request to the URL's host, whichever worker sent the previous one.
     pub cooldown: Duration,
     /// Why no request is sent for the URL, if none is.
@@ -296,6 +299,8 @@ pub struct Completion {
     pub writes: Vec<(usize, OutputWrite)>,
     /// The last request for the URL. It stays in the worker.
     pub request: RequestRecord,
+    /// What its response says about the version of the page, in a crawl in one process.
+    pub response: ResponseFacts,
     /// When the next request to the host is allowed, if a request was sent.
     pub host_delay: Option<HostDelay>,
     /// How long to wait, from now, before the next request to the URL's site.
@@ -317,6 +322,7 @@ impl Completion {
             rejected_links: BTreeMap::new(),
             writes: Vec::new(),
             request: RequestRecord::default(),
+            response: ResponseFacts::default(),
             host_delay: None,
             site_cooldown: Duration::ZERO,
         }
@@ -419,6 +425,18 @@ pub struct Snapshot {
     pub stored_pages: usize,
     /// Bytes the stored pages take, compressed.
     pub stored_bytes: u64,
+    /// The number of the visit whose counts these are: how often the known URLs are visited. 0 in a crawl that has no state.
+    #[serde(default)]
+    #[doc(hidden)]
+    pub visit: u32,
+    /// Completed URLs that will be visited again while the crawl runs.
+    #[serde(default)]
+    #[doc(hidden)]
+    pub scheduled: u64,
+    /// When the next of them is due: Unix time in milliseconds.
+    #[serde(default)]
+    #[doc(hidden)]
+    pub next_due: Option<u64>,
     /// The counters of the prioritizer's service, if it uses one.
     #[serde(default)]
     #[doc(hidden)]
@@ -593,7 +611,7 @@ pub trait Backend: Send + Sync + 'static {
     /// Returns a page while it is stored.
     fn load_content(&self, url: &str) -> impl BackendFuture<Option<Vec<u8>>>;
 
-    /// URLs admitted and not completed. The crawl is finished when there are none.
+    /// URLs admitted and not completed, or to be visited again while the crawl runs. The crawl is finished when there are none.
     fn outstanding(&self) -> impl BackendFuture<u64>;
 
     /// The budget that is exhausted, if any.

@@ -499,6 +499,8 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
                 outcome
             }
             Ok(FetchResult::Redirect(location)) => self.redirect(task, &location),
+            // No request is conditional.
+            Ok(FetchResult::NotModified(_)) => Outcome::HttpStatus { code: 304, retry_after: None },
             Err(outcome) => outcome,
         };
         self.status.record(task, &outcome, &requests, facts.as_ref());

@@ -88,6 +88,8 @@ expose!(
     #[cfg(feature = "net")]
     url_record,
     #[cfg(feature = "net")]
+    visit,
+    #[cfg(feature = "net")]
     warc,
     #[cfg(feature = "net")]
     wacz,

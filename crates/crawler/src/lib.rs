@@ -133,6 +133,8 @@ mod url_list;
 #[cfg(feature = "net")]
 mod url_record;
 #[cfg(feature = "net")]
+mod visit;
+#[cfg(feature = "net")]
 mod wacz;
 #[cfg(feature = "net")]
 mod warc;

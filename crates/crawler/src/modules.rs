@@ -179,6 +179,8 @@ pub(crate) mod example {
             body: body.to_vec().into(),
             truncated: false,
             lastmod: None,
+            version: 1,
+            changed: false,
             title: String::new(),
             robots: Default::default(),
             links: links.iter().collect(),

@@ -20,7 +20,7 @@ pub use self::text::{NamedUrl, label_of_text, named_url, named_url_of_text};
 /// What became of one admitted URL.
 ///
 /// - [`label`](Outcome::label) is the short name under which the outcome is counted: `HTTP 404`, `timeout`, `robots.txt`.
-/// - [`group`](Outcome::group) is the group of the label: page, redirect, skipped, failed or not reached.
+/// - [`group`](Outcome::group) is the group of the label: page, redirect, skipped, failed, unchanged or not reached.
 /// - `Display` is the label with the full reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -167,6 +167,8 @@ pub enum Outcome {
     NotSaved,
     /// A link that was checked and not crawled: a request showed that it can be fetched.
     Checked,
+    /// Visited again, and the same as before: the server said so, or the body was equal.
+    Unchanged,
     /// Still pending when the crawl stopped.
     NotReached,
 }
@@ -210,6 +212,8 @@ pub enum OutcomeGroup {
     Requisite,
     /// Links that were checked and not crawled, and can be fetched.
     Checked,
+    /// Visited again, and the same as before.
+    Unchanged,
     /// Still pending when the crawl stopped.
     NotReached,
 }
@@ -241,6 +245,7 @@ impl OutcomeGroup {
             "requisite" => OutcomeGroup::Requisite,
             "sitemap" | "sitemap failed" | "sitemap unavailable" => OutcomeGroup::Sitemap,
             "checked" => OutcomeGroup::Checked,
+            "unchanged" => OutcomeGroup::Unchanged,
             "not reached" => OutcomeGroup::NotReached,
             _ => OutcomeGroup::Failed,
         }
@@ -285,6 +290,7 @@ impl Outcome {
             Outcome::Requisite => "requisite",
             Outcome::NotSaved => "not saved",
             Outcome::Checked => "checked",
+            Outcome::Unchanged => "unchanged",
             Outcome::NotReached => "not reached",
         })
     }
@@ -339,7 +345,7 @@ impl Outcome {
     /// Whether the URL led to further URLs.
     pub(crate) fn has_links(&self) -> bool {
         match self {
-            Outcome::Page | Outcome::NotSaved | Outcome::Redirect { .. } => true,
+            Outcome::Page | Outcome::Unchanged | Outcome::NotSaved | Outcome::Redirect { .. } => true,
             Outcome::Duplicate { links_followed, .. } | Outcome::NearDuplicate { links_followed, .. } => {
                 *links_followed
             }
@@ -350,7 +356,7 @@ impl Outcome {
     /// [`has_links`](Outcome::has_links) of an outcome that was stored as its `Display` text.
     pub(crate) fn text_has_links(text: &str) -> bool {
         let is_duplicate = text.starts_with("duplicate of ") || text.starts_with("near-duplicate of ");
-        ["page", "not saved"].contains(&text)
+        ["page", "unchanged", "not saved"].contains(&text)
             || text.starts_with("redirect to ")
             || is_duplicate && text.ends_with(LINKS_FOLLOWED)
     }
@@ -425,7 +431,17 @@ impl Outcome {
                 | Outcome::Requisite
                 | Outcome::NotSaved
                 | Outcome::Checked
+                | Outcome::Unchanged
         )
+    }
+
+    /// Whether the server replied that there is no page at the URL: that is permanent, or it is elsewhere.
+    pub(crate) fn is_gone(&self) -> bool {
+        match self {
+            Outcome::Redirect { .. } | Outcome::RedirectRejected { .. } => true,
+            Outcome::HttpStatus { .. } => !self.is_temporary(),
+            _ => false,
+        }
     }
 }
 
@@ -472,6 +488,7 @@ impl fmt::Display for Outcome {
             | Outcome::Requisite
             | Outcome::NotSaved
             | Outcome::Checked
+            | Outcome::Unchanged
             | Outcome::NotReached => f.write_str(&label),
         }
     }

@@ -52,6 +52,11 @@ pub struct Page {
     pub fetched: SystemTime,
     /// When it was last modified, if a sitemap that was read before says so.
     pub lastmod: Option<SystemTime>,
+    /// The number of its version: 1 when modules get it first, and one more each time they get it again.
+    pub version: u32,
+    /// Whether it differs from the version before. The first one does not, and neither does one that was gone meanwhile and is
+    /// back as it was.
+    pub changed: bool,
     /// The details of the links, in the same order. Empty unless a module or output [wants](crate::Output::wants) them.
     #[doc(hidden)]
     pub link_details: Vec<LinkDetail>,

@@ -25,6 +25,7 @@ pub(crate) use self::local_run::block_on;
 pub use self::page_stream::PageStream;
 pub use self::report::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
 
+use crate::backend::durable::Recrawl;
 use crate::backend::local::{BackendConfig, HostLimits, LocalBackend, UNLIMITED_TTL};
 use crate::backend::{Snapshot, WorkerId};
 use crate::config::{FetchConfig, Oversize, fetch_setters};
@@ -48,6 +49,7 @@ use crate::similarity::Threshold;
 use crate::statistics::Statistics;
 use crate::stop::StopHandle;
 use crate::strip_query::StripQuery;
+use crate::visit::VisitSettings;
 
 /// The default number of requests in flight of each worker.
 const CONCURRENCY: usize = 64;
@@ -113,6 +115,8 @@ pub struct Crawler {
     pub(crate) metadata: Vec<u8>,
     /// Whether a durable crawl queues URLs again that failed for a reason that may pass.
     pub(crate) retry_failed: bool,
+    /// Whether a durable crawl visits the known URLs again, and which of them.
+    pub(crate) recrawl: Option<Recrawl>,
     pub(crate) on_outcome: OutcomeCallback,
     pub(crate) on_progress: ProgressCallback,
     pub(crate) on_status: Option<StatusCallback>,
@@ -203,6 +207,7 @@ impl Crawler {
             max_page_bytes: config.max_page_bytes as u64,
             max_pages_per_host: u64::MAX,
             max_pages_per_site: u64::MAX,
+            visits: VisitSettings::default(),
             hosts: HostLimits::default(),
         };
         let crawler = Crawler {
@@ -225,6 +230,7 @@ impl Crawler {
             state_dir: None,
             metadata: Vec::new(),
             retry_failed: false,
+            recrawl: None,
             on_outcome: Arc::new(|_, _| {}),
             on_progress: Box::new(|_| {}),
             on_status: None,

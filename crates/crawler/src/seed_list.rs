@@ -91,6 +91,7 @@ impl SpooledSeeds {
             depth: 0,
             redirects: 0,
             is_revisit: false,
+            was_visited: false,
             queued_at: 0,
             source_link: None,
             discovery: None,

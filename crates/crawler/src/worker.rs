@@ -15,6 +15,7 @@ mod recording;
 mod requisites;
 mod sitemaps;
 mod transfers;
+mod versions;
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -91,6 +92,8 @@ pub struct WorkerContext<R> {
     pub similarity: Option<Threshold>,
     /// Whether links on duplicates and near-duplicates are followed.
     pub follow_duplicates: bool,
+    /// Whether it is remembered which version of a page was fetched.
+    pub keeps_visits: bool,
     /// Whether sitemaps are used that a robots.txt names.
     pub uses_sitemaps: bool,
     /// Whether the prioritizer wants to know the links through which URLs are found.
@@ -284,16 +287,25 @@ impl<R: Backend> Worker<R> {
         let fetched = self.fetch(&lease, &budget).await;
         completion.request = budget.take_request();
         let exchanges = budget.take_exchanges();
+        // An archive refers to the body of an earlier visit by the time of its request.
+        if let Some(last) = exchanges.iter().rfind(|exchange| exchange.url == shown_url(&lease.url)) {
+            completion.request.requested = Some(last.requested);
+        }
         let archived: usize = exchanges.iter().map(Exchange::bytes).sum();
         if let Ok((_, FetchResult::Redirect(location))) = &fetched {
             completion.request.redirect_fragment = redirect::fragment(location).map(str::to_owned);
         }
         completion.outcome = match fetched {
             Err(outcome) => outcome,
+            Ok((_, FetchResult::NotModified(validators))) => {
+                completion.response.validators = validators;
+                Outcome::Unchanged
+            }
             Ok((url, FetchResult::Redirect(location))) if kind == TaskKind::Sitemap => {
                 self.redirect_sitemap(&url, &lease, &location, &mut completion.sitemaps)
             }
             Ok((url, FetchResult::Page(download))) if kind == TaskKind::Sitemap => {
+                completion.response.validators = self.validators(&download.headers);
                 let contents = budget.take_sitemap(&url).finish(!download.truncated);
                 self.process_sitemap(&lease, contents, &mut completion)
             }
@@ -374,6 +386,9 @@ impl<R: Backend> Worker<R> {
         parsed.page.lastmod = lease.lastmod.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds.into()));
         parsed.page.set_origin(lease.discovery.as_deref(), &completion.request);
         let is_saved = config.requests.save.check_filters(parsed.page.url.as_str()).is_ok();
+        if !self.is_new_version(lease, parsed.fingerprint.exact, &mut parsed.page, completion) {
+            return Ok((Outcome::Unchanged, None));
+        }
         // A revisit only collects links: the page was stored by the first visit. A page that is not saved must not make a duplicate
         // of one that is.
         let content_match = match lease.is_revisit || !is_saved {

@@ -37,6 +37,7 @@ const SECOND: WorkerId = WorkerId(1);
 
 fn config() -> BackendConfig {
     BackendConfig {
+        visits: Default::default(),
         queue_size: 100,
         priority_queues: PriorityQueues::new(10).unwrap(),
         workers: 2,
@@ -58,6 +59,7 @@ fn config() -> BackendConfig {
 
 fn durable_state(directory: &Path, config: BackendConfig) -> OpenState {
     let options = StateOptions {
+        recrawl: None,
         config,
         delay: Duration::ZERO,
         recorded_settings: RecordedSettings::default(),

@@ -92,6 +92,7 @@ impl Model {
     fn new(queue_size: usize, priority_queues: usize, workers_share_throttle: bool) -> Model {
         let workers = 1;
         let config = BackendConfig {
+            visits: Default::default(),
             queue_size,
             priority_queues: PriorityQueues::new(priority_queues).unwrap(),
             workers,

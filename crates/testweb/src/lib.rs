@@ -15,6 +15,7 @@
 //!
 //! - A [`Site`] maps paths to [`Response`]s: pages, redirects, slow or compressed responses, sequences.
 //! - [`Site::seeded`] generates a site from a number, and [`Web::truth`] returns what a crawl of it must find.
+//! - [`ChangingSite`] is a site whose pages change while it is served, with and without validators.
 //! - [`Hostile`] lists the ways in which a server can misbehave.
 //! - [`Web::log`] is the server's log of all requests with their times; [`Log`] measures politeness.
 //! - [`Proxy`] is an HTTP or SOCKS5 proxy with a log of its own.
@@ -23,6 +24,7 @@
 //! The plain HTTP/1.1 server is that of the crate `demoweb`.
 
 mod certificate;
+mod changing;
 mod hostile;
 mod http2;
 mod proxy;
@@ -32,6 +34,7 @@ mod site;
 mod web;
 
 pub use certificate::Certificate;
+pub use changing::{ChangingSite, Validator};
 pub use demoweb::{Hit, Log, Protocol, Request};
 pub use hostile::Hostile;
 pub use proxy::{Proxy, ProxyBuilder, ProxyFault, ProxyRequest};

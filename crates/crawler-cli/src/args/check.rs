@@ -18,7 +18,8 @@ use crate::values;
 const HEADING: &str = "Report";
 
 /// The options of `crawl` that `check` does not list: they have no use for it, or a fixed value.
-const NOT_LISTED: [&str; 19] = [
+const NOT_LISTED: [&str; 20] = [
+    "revisit-after",
     "requisites",
     "save-include",
     "save-exclude",

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{FromArgMatches, ValueEnum};
+use crawler::internal::backend::durable::Recrawl;
 use crawler::internal::config::{FetchConfig, Oversize};
 use crawler::internal::distributed::{Notice, SharedCrawl};
 use crawler::internal::origin::without_credentials;
@@ -12,6 +13,7 @@ use crawler::internal::prioritizer::{PageRank, PriorityQueues, Random, pagerank}
 use crawler::internal::scope::rejecting_private;
 use crawler::internal::similarity::Threshold;
 use crawler::internal::task::Depth;
+use crawler::internal::visit::RevisitAfter;
 use crawler::{CookieJar, Crawler, Error, Politeness, Scope};
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
@@ -91,6 +93,11 @@ pub struct CrawlOptions {
     /// Stop after TIME [default: unlimited]
     #[arg(long, value_name = "TIME", value_parser = values::long_time, help_heading = "Limits")]
     pub max_time: Option<Duration>,
+    /// Visit each URL again when its last visit was TIME ago, or, with 'auto', by how often it changed; the crawl then goes on until
+    /// it is stopped
+    #[arg(long, value_name = "TIME", value_parser = values::revisit_after, help_heading = "Limits")]
+    #[serde(default)]
+    pub revisit_after: Option<RevisitAfter>,
     /// Maximum pages per host [default: unlimited]
     #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
     pub max_pages_per_host: Option<u64>,
@@ -191,6 +198,10 @@ pub struct CrawlOptions {
     #[arg(skip)]
     #[serde(skip)]
     pub retry_failed: bool,
+    /// Whether `recrawl` visits the known URLs again, and which of them.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub recrawl: Option<Recrawl>,
     /// Hosts whose credentials were given to an earlier process and are not stored.
     #[arg(skip)]
     #[serde(skip)]
@@ -309,6 +320,11 @@ impl CrawlOptions {
     /// Checks the options.
     pub fn validate(self) -> Result<CrawlJob, String> {
         // In a distributed crawl, each process resolves paths on its own machine.
+        if self.revisit_after.is_some() && self.distributed.redis.is_some() {
+            return Err("cannot use --revisit-after with --redis: a distributed crawl visits each URL once; use --state, or \
+                 start another crawl with --crawl"
+                .into());
+        }
         let mut options = if self.distributed.redis.is_none() { self.with_absolute_paths()? } else { self };
         options.fetch.resolve_logins()?;
         if !options.sources.seed_files.is_empty() {
@@ -358,6 +374,11 @@ impl CrawlOptions {
         }
         if let Some(time) = options.max_time {
             crawler = crawler.max_time(time);
+        }
+        match (options.recrawl, options.revisit_after) {
+            (Some(recrawl), _) => crawler = crawler.recrawl(recrawl),
+            (None, Some(after)) => crawler = crawler.revisit_after(after),
+            (None, None) => {}
         }
         if let Some(rank) = page_rank {
             crawler = crawler.prioritizer(rank);

@@ -76,8 +76,8 @@ pub const WORKER_OPTIONS: [&str; 24] = [
 ];
 
 /// The options of `crawl` that `submit` does not have.
-const NOT_FOR_SUBMIT: [&str; 8] =
-    ["state", "workers", "progress", "summary", "report", "save-cookies", "verbose", "wacz"];
+const NOT_FOR_SUBMIT: [&str; 9] =
+    ["revisit-after", "state", "workers", "progress", "summary", "report", "save-cookies", "verbose", "wacz"];
 
 /// Adapts the options of `crawl` to `crawler submit`.
 pub fn adapt_submit(submit: clap::Command) -> clap::Command {

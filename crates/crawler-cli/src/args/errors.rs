@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::settings::{CommandLine, Settings};
-use super::{RESUME, help, resume};
+use super::{RECRAWL, RESUME, help, resume};
 
 /// The edit distance up to which a misspelt name is taken for another.
 const MAX_TYPOS: usize = 2;
@@ -167,10 +167,10 @@ impl<'a> Explainer<'a> {
     pub fn foreign_option(&self, given: &[String]) -> Option<UsageError> {
         let own = self.command()?;
         let is_listed = |name: &&String| options_of(own).any(|option| option.get_long() == Some(name));
-        let is_resume = own.get_name() == RESUME;
+        let is_resume = [RESUME, RECRAWL].contains(&own.get_name());
         given.iter().filter(|name| !is_listed(name)).find_map(|name| {
             match name.as_str() {
-                "state" if is_resume => return Some(self.error(without_state_option(RESUME))),
+                "state" if is_resume => return Some(self.error(without_state_option(own.get_name()))),
                 name if is_resume && resume::accepts(name) => return None,
                 _ => {}
             }

@@ -108,7 +108,8 @@ Modules:
   pages=DIR     write page N to the file DIR/N: its URL, its depth, its body
   jsonl=FILE    write one JSON object per page; ,fields=NAME,... chooses from
                 url, depth, status, title, language, canonical, content_type,
-                bytes, truncated, fetched, lastmod, robots, links, referrer,
+                bytes, truncated, fetched, lastmod, version, changed, robots,
+                links, referrer,
                 redirects, timing, headers, text (default: up to links)
   csv=FILE      write the same fields as CSV
   markdown=DIR  write the main content of page N as Markdown to DIR/N.md
@@ -200,6 +201,45 @@ Examples:
   crawler check https://example.org/docs/ --scope prefix --fragments
   crawler check https://example.org/ --accept 403,999 --output report.html
   crawler check http://127.0.0.1:8000/ --delay 0 --format junit > links.xml";
+
+pub const AFTER_RECRAWL_HELP: &str = "\
+Visits all known URLs again, each once: pages, redirects, duplicates and those
+that failed. Requests are conditional where the server sent an ETag or a
+Last-Modified header, so a page that has not changed costs no body, and counts
+as unchanged. Links that are new are followed. Pages that have changed go to
+modules and outputs again, as the next version.
+
+Limits and counts are those of this visit: they start at zero. A visit that was
+interrupted is continued by this command and by 'crawler resume'. URLs that the
+scope leaves out now are not visited. The other options are those of 'resume'.
+
+With --revisit-after auto, a URL is due after a day at first. The time halves
+when the URL had changed, and doubles when it had not, from 1 hour to 30 days.
+A sitemap that says that a page was modified since its last visit makes it due.
+
+Exit status:
+  0    the visit ended or reached a limit, also if no page has changed
+  …    the others are those of 'crawler resume'
+
+Examples:
+  crawler recrawl crawl-state
+  crawler recrawl crawl-state --revisit-after 24h
+  crawler recrawl crawl-state --revisit-after auto && crawler diff crawl-state";
+
+pub const AFTER_DIFF_HELP: &str = "\
+Lists the pages that are new, changed (with how similar they are to the version
+before), gone (the server says so), moved (it redirects) or failed, as the last
+visit found them, compared with the visit before. If the crawl was started with
+--revisit-after, these are the last two visits of each URL.
+
+Exit status:
+  0    success
+  1    there are differences, and --exit-code is given
+  2    invalid arguments, DIR has no state, or there was only one visit
+
+Examples:
+  crawler diff crawl-state
+  crawler diff crawl-state --format json";
 
 pub const AFTER_RESUME_HELP: &str = "\
 The options given here replace those of the crawl, a repeatable option the whole
@@ -663,6 +703,8 @@ mod tests {
             AFTER_HELP,
             AFTER_CRAWL_HELP,
             AFTER_RESUME_HELP,
+            AFTER_RECRAWL_HELP,
+            AFTER_DIFF_HELP,
             AFTER_REPLAY_HELP,
             AFTER_INDEX_HELP,
             AFTER_WACZ_HELP,

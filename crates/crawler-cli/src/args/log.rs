@@ -10,8 +10,19 @@ use crate::log::{Filter, LogFormat};
 const HEADING: &str = "Log";
 
 /// The commands that have a log, in addition to the classic form.
-const COMMANDS: [&str; 10] =
-    ["crawl", "check", "resume", "frontier", "worker", "submit", "collect", "dashboard", "report", "replay"];
+const COMMANDS: [&str; 11] = [
+    "crawl",
+    "check",
+    "resume",
+    "recrawl",
+    "frontier",
+    "worker",
+    "submit",
+    "collect",
+    "dashboard",
+    "report",
+    "replay",
+];
 
 // Where the log is written, and what is in it. Not a documentation comment: clap would describe the commands with it.
 #[derive(clap::Args, Debug, Clone, Default)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::Resettable;
+use crawler::internal::backend::durable::Recrawl;
 
 use super::crawl::{CrawlOptions, absolute};
 use super::distributed::MODULE_HELP;
@@ -22,6 +23,9 @@ pub struct ResumeOptions {
     /// Fetch URLs again that failed for a reason that may pass
     #[arg(long)]
     pub retry_failed: bool,
+    /// Whether the known URLs are visited again.
+    #[arg(skip)]
+    pub is_recrawl: bool,
     #[command(flatten)]
     pub options: CrawlOptions,
 }
@@ -36,6 +40,19 @@ pub fn adapt(resume: clap::Command) -> clap::Command {
         Some("module") => option.hide_default_value(true).help(MODULE_HELP),
         Some("overwrite") => option.help("Delete what is in the files of outputs that are added"),
         Some(_) if option.get_action().takes_values() => without_default(option),
+        _ => option,
+    })
+}
+
+/// Adapts the options of `resume` to `crawler recrawl`.
+pub fn adapt_recrawl(recrawl: clap::Command) -> clap::Command {
+    recrawl.mut_args(|option| match option.get_long() {
+        // All URLs that failed are visited again.
+        Some("retry-failed") => option.hide(true),
+        Some("revisit-after") => option.help(
+            "Visit only URLs whose last visit was at least TIME ago, or, with 'auto', those that are due by how often they \
+             changed [default: all]",
+        ),
         _ => option,
     })
 }
@@ -63,7 +80,10 @@ impl ResumeOptions {
 
     /// The saved options of the crawl, with those that change now.
     pub fn merged_over(self, saved: CrawlOptions) -> Result<CrawlOptions, String> {
-        let ResumeOptions { directory, retry_failed, options: now } = self;
+        let ResumeOptions { directory, retry_failed, is_recrawl, options: mut now } = self;
+        // The rule of a crawl that goes on for ever is not that of one visit.
+        let recrawl = is_recrawl.then(|| Recrawl { revisit_after: now.revisit_after.take() });
+        now.explicit.retain(|name| !(is_recrawl && name == "revisit-after"));
         let is_given = |name: &str| now.explicit.iter().any(|given| given == name);
         // Verbosity and progress are one choice: giving one of the options replaces all of them.
         let display = ["verbose", "quiet", "progress"].into_iter().any(is_given);
@@ -81,6 +101,7 @@ impl ResumeOptions {
         // Files that are named later must not be deleted because of an earlier command.
         merged.overwrite = overwrite;
         merged.retry_failed = retry_failed;
+        merged.recrawl = recrawl;
         merged.is_resumed = true;
         Ok(merged)
     }

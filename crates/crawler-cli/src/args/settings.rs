@@ -20,9 +20,9 @@ pub use self::report::{MASK, shown};
 
 use self::environment::CONFIG_VARIABLE;
 use self::file::{ConfigFile, Entry, Value};
-use super::RESUME;
 use super::crawl::saved_option_names;
 use super::errors::options_of;
+use super::{RECRAWL, RESUME};
 
 /// The option that names the configuration file.
 pub const CONFIG: &str = "config";
@@ -99,7 +99,7 @@ impl Settings {
         let given: Vec<&Arg> = command.get_arguments().filter(|option| is_given(option)).collect();
         settings.add_layers(command, given, [environment, in_table, for_all]);
         // A resumed crawl keeps its options, unless they are set for this command.
-        if command.get_name() == RESUME {
+        if [RESUME, RECRAWL].contains(&command.get_name()) {
             settings.leave_out_general(&saved_option_names());
         }
         Ok(settings)

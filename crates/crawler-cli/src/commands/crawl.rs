@@ -324,7 +324,9 @@ pub fn conclude(
     for hint in failure_hint(options, report).into_iter().chain(resume_hints::at_end(options, report)) {
         display.print(&hint);
     }
-    if report.snapshot.pages > 0 {
+    let has_unchanged = report.snapshot.outcomes.contains_key("unchanged");
+    let has_pages = report.snapshot.pages > 0 || has_unchanged || options.recrawl.is_some();
+    if has_pages {
         for seed in outcome_log.take_redirected_seeds() {
             display.print(&seed);
         }
@@ -334,7 +336,7 @@ pub fn conclude(
     match () {
         () if not_written => EXIT_NOT_WRITTEN,
         () if report.end == CrawlEnd::OutputClosed => 0,
-        () if report.snapshot.pages == 0 || !printed => EXIT_FAILED,
+        () if !has_pages || !printed => EXIT_FAILED,
         () => 0,
     }
 }

@@ -17,6 +17,7 @@ use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
 use crawler::internal::task_kind::{TaskKind, shown_url};
 use crawler::internal::time_text::time_text;
+use crawler::internal::visit::is_page;
 use crawler::{Error, Outcome, Scope};
 use url::Url;
 
@@ -108,7 +109,7 @@ pub async fn stored_page(source: &CrawlSource, url: &Url) -> Result<Result<Bytes
     }
     let reason = match crawl.history(url).await? {
         Some(history)
-            if is_page(&history)
+            if was_page(&history)
                 && let Some(page) = page_in_archives(&crawl.outputs()?, url)? =>
         {
             return Ok(Ok(page));
@@ -178,15 +179,15 @@ fn exit_code(result: Result<u8, Error>) -> u8 {
 }
 
 /// Whether a URL was a page, stored or not.
-fn is_page(history: &UrlHistory) -> bool {
-    matches!(&history.status, UrlStatus::Completed { outcome, .. } if *outcome == Outcome::Page.label())
+fn was_page(history: &UrlHistory) -> bool {
+    matches!(&history.status, UrlStatus::Completed { outcome, .. } if is_page(outcome))
 }
 
 /// Why an admitted URL has no stored page.
 fn why_not_stored(history: &UrlHistory, options: Option<&CrawlOptions>) -> String {
     match &history.status {
         UrlStatus::Pending => "it has not been fetched yet".into(),
-        UrlStatus::Completed { outcome, is_temporary, .. } if *outcome != Outcome::Page.label() => {
+        UrlStatus::Completed { outcome, is_temporary, .. } if !is_page(outcome) => {
             let hint = if *is_temporary { "; a later crawl may get it" } else { "" };
             format!("it is not a stored page; its outcome is: {outcome}{hint}")
         }
@@ -212,7 +213,9 @@ fn describe(history: &UrlHistory, outputs: &[RecordedOutput]) -> Vec<String> {
     match &history.status {
         UrlStatus::Pending => lines.push("  outcome: pending".into()),
         UrlStatus::Completed { outcome, at, page_number: Some(number), .. } => {
-            lines.push(format!("  outcome: {outcome} {number}, {}", date(*at)));
+            let page =
+                if *outcome == Outcome::Page.label() { "page".into() } else { format!("{outcome}, page") };
+            lines.push(format!("  outcome: {page} {number}, {}", date(*at)));
             lines.extend(outputs.iter().filter_map(|output| output_location(output, *number)));
         }
         UrlStatus::Completed { outcome, at, page_number: None, is_temporary } => {
@@ -221,6 +224,15 @@ fn describe(history: &UrlHistory, outputs: &[RecordedOutput]) -> Vec<String> {
                 lines.push("  temporary: the cause may pass, and a later crawl may get the page".into());
             }
         }
+    }
+    if let Some(visits) = history.visits.as_ref().filter(|visits| visits.visits > 1) {
+        lines.push(format!(
+            "  visits: visited {}, changed {}; version {}",
+            counted(visits.visits.into(), "time"),
+            counted(visits.changes.into(), "time"),
+            number(visits.version.into())
+        ));
+        lines.extend(visits.earlier.as_ref().map(|outcome| format!("  before: {outcome}")));
     }
     lines.extend(history.lastmod.map(|time| format!("  lastmod: {}, by a sitemap", date(time))));
     if !history.found_on.is_empty() {

@@ -91,10 +91,14 @@ fn heading(directory: &Path, status: &StateStatus) -> String {
             format!("paused (process {process})")
         }
         (Some(process), _) => format!("running (process {process})"),
-        (None, 0) => "finished".into(),
+        (None, 0) if status.snapshot.scheduled == 0 => "finished".into(),
         (None, _) => "stopped".into(),
     };
-    format!("Crawl in '{}': {state}", printable(&name))
+    let visit = match status.snapshot.visit {
+        0 | 1 => String::new(),
+        visit => format!(", visit {visit}"),
+    };
+    format!("Crawl in '{}': {state}{visit}", printable(&name))
 }
 
 fn text(directory: &Path, status: &StateStatus, live: &LiveStatus, is_verbose: bool) -> String {
@@ -102,7 +106,7 @@ fn text(directory: &Path, status: &StateStatus, live: &LiveStatus, is_verbose: b
     let counts = Counts::of_running(snapshot);
     let (live, last_line) = match (process, snapshot.outstanding()) {
         (Some(_), _) => (live.text(is_verbose), String::new()),
-        (None, 0) => (String::new(), retry_line(directory, &counts)),
+        (None, 0) if snapshot.scheduled == 0 => (String::new(), retry_line(directory, &counts)),
         (None, _) => (String::new(), format!("To resume: crawler resume {}\n", quoted(directory))),
     };
     let page_rank = page_rank_line(snapshot).map_or_else(String::new, |line| format!("{line}\n"));

@@ -20,7 +20,7 @@ use crate::live::remaining::Budgets;
 const PHASES: [&str; 4] = ["running", "paused", "stopping", "ended"];
 
 /// The groups of outcomes, and the values of their label.
-const GROUPS: [(OutcomeGroup, &str); 8] = [
+const GROUPS: [(OutcomeGroup, &str); 9] = [
     (OutcomeGroup::Page, "page"),
     (OutcomeGroup::Redirect, "redirect"),
     (OutcomeGroup::Skipped, "skipped"),
@@ -28,6 +28,7 @@ const GROUPS: [(OutcomeGroup, &str); 8] = [
     (OutcomeGroup::Sitemap, "sitemap"),
     (OutcomeGroup::Requisite, "requisite"),
     (OutcomeGroup::Checked, "checked"),
+    (OutcomeGroup::Unchanged, "unchanged"),
     (OutcomeGroup::NotReached, "not_reached"),
 ];
 

@@ -1,6 +1,6 @@
 //! What there is to say about a crawl at one moment, in the words of every display.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crawler::internal::backend::{Snapshot, WaitReason, WaitingHost};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
@@ -31,6 +31,8 @@ pub struct LiveStatus {
     pub remaining: Option<Duration>,
     /// Said before the counts: what the crawl does if it does not run as usual.
     pub phase: Option<&'static str>,
+    /// When the next URL is visited again, if nothing else is left to do.
+    pub next_visit: Option<Duration>,
     pub in_flight: Option<u64>,
     pub warnings: Vec<String>,
     /// The hosts that hold the crawl up.
@@ -48,6 +50,13 @@ pub struct Waiting {
     /// URLs that wait; 0 if that is not known.
     pub urls: u64,
     pub why: String,
+}
+
+/// How long it is until the next URL is visited again, if all others are completed.
+pub fn next_visit(snapshot: &Snapshot) -> Option<Duration> {
+    let due = snapshot.next_due.filter(|_| snapshot.outstanding() == 0 && snapshot.scheduled > 0)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Some(Duration::from_millis(due).saturating_sub(now))
 }
 
 /// A URL that was fetched.
@@ -79,6 +88,7 @@ impl LiveStatus {
                 CrawlPhase::Stopping => Some("stopping"),
                 CrawlPhase::Running | CrawlPhase::Ended(_) => None,
             },
+            next_visit: next_visit(snapshot).filter(|_| is_running),
             in_flight: Some(statistics.in_flight),
             warnings: super::warnings::of(view),
             waiting: waiting_hosts(snapshot, statistics, limits),
@@ -120,6 +130,8 @@ impl LiveStatus {
     /// How far the crawl is, the most important line.
     pub fn headline(&self) -> Vec<Piece> {
         let phase = self.phase.map(|phase| Piece::new(0, phase));
+        let next_visit =
+            self.next_visit.map(|time| Piece::new(1, format!("next visit in {}", elapsed(time))));
         let pages = match self.budgets.pages {
             Some(budget) => {
                 Piece::new(0, format!("{} of {}", number(self.counts.pages), counted(budget, "page")))
@@ -139,7 +151,7 @@ impl LiveStatus {
         };
         let rate = self.page_rate.map(|pages| Piece::new(1, rate(pages)));
         let remaining = self.remaining.map(|time| Piece::new(2, remaining(time)));
-        let pieces = [phase, Some(pages), Some(size), Some(time), rate, remaining];
+        let pieces = [phase, next_visit, Some(pages), Some(size), Some(time), rate, remaining];
         pieces.into_iter().flatten().collect()
     }
 

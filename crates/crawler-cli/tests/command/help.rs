@@ -4,10 +4,12 @@ use std::process::Stdio;
 
 use crate::common::binary;
 
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 26] = [
     "crawl",
     "check",
     "resume",
+    "recrawl",
+    "diff",
     "replay",
     "index",
     "wacz",

@@ -45,7 +45,7 @@ fn bash_completes_commands_and_options() {
     let words = |line: &[&str]| completed_by_bash(&script, line);
     let mut offered = words(&["crawler", "re"]);
     offered.sort();
-    assert_eq!(offered, ["replay", "report", "resume"]);
+    assert_eq!(offered, ["recrawl", "replay", "report", "resume"]);
     assert_eq!(words(&["crawler", "co"]), ["collect", "config", "completions"]);
     assert_eq!(
         words(&["crawler", "crawl", "--max-pages-"]),

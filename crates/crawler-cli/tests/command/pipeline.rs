@@ -120,7 +120,8 @@ pub fn adds_up(object: &Value) -> BTreeMap<String, u64> {
     let mut outcomes = by_reason(&object["skipped"]);
     outcomes.extend(by_reason(&object["failed"]));
     outcomes.insert("page".into(), number(&object["pages"]));
-    let counted = [("redirect", "redirects"), ("checked", "checked"), ("not reached", "not_reached")];
+    let counted = ["redirect:redirects", "checked:checked", "unchanged:unchanged", "not reached:not_reached"];
+    let counted = counted.map(|names| names.split_once(':').unwrap());
     let counted = counted.map(|(label, key)| (label.to_owned(), number(&object[key])));
     outcomes.extend(counted.into_iter().filter(|(_, count)| *count > 0));
     let sitemaps = number(&object["sitemaps"]["total"]);

@@ -45,8 +45,17 @@ impl StateDir {
 
     /// Resumes the crawl.
     pub fn resume(&self, options: &str) -> Running {
+        self.continued_by("resume", options)
+    }
+
+    /// Visits its URLs again.
+    pub fn recrawl(&self, options: &str) -> Running {
+        self.continued_by("recrawl", options)
+    }
+
+    fn continued_by(&self, name: &str, options: &str) -> Running {
         let mut command: Command = binary();
-        command.args(["resume", &self.state()]).args(options.split_whitespace());
+        command.args([name, &self.state()]).args(options.split_whitespace());
         Running::start(command, PathBuf::from("/nowhere"), None)
     }
 }

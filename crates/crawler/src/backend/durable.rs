@@ -18,7 +18,9 @@ mod outputs;
 mod panics;
 mod recorded_settings;
 pub(crate) mod records;
+mod recrawl;
 mod retry;
+mod schedule;
 mod scope_change;
 mod seen_cache;
 mod server;
@@ -27,6 +29,7 @@ mod state_reader;
 mod stored_urls;
 mod stored_view;
 mod task_id_queue;
+mod visited_urls;
 
 use std::fs::{self, File};
 use std::io;
@@ -46,10 +49,12 @@ pub(crate) use self::open::{restore_host, restore_page};
 pub use self::outputs::{OpenOutputs, RecordedOutput, StateOutputs};
 use self::panics::{DropGuarded, catch_panic};
 pub use self::recorded_settings::RecordedSettings;
+pub use self::recrawl::Recrawl;
 pub use self::scope_change::ResumedScope;
 pub use self::server::StateServer;
 pub use self::state_reader::{StateReader, StateStatus, UrlHistory, UrlStatus};
 pub(crate) use self::state_reader::{admitted_form, admitted_forms, lastmod_time};
+pub use self::visited_urls::{Change, VisitedUrl};
 use super::BackendError;
 use crate::error::{self, StorageErrorKind};
 
@@ -75,6 +80,9 @@ const HOSTS: Table<&str> = TableDefinition::new("hosts");
 const DOMAINS: TableDefinition<&str, u32> = TableDefinition::new("domains");
 /// When pages were last modified, by URL id: Unix time in seconds.
 const LASTMODS: TableDefinition<u64, u32> = TableDefinition::new("lastmods");
+
+/// When completed URLs are due again: Unix time in milliseconds, and the task.
+const DUE: TableDefinition<(u64, u64), ()> = TableDefinition::new("due");
 
 /// The name of the state file in its directory.
 const STATE_FILE: &str = "crawl.state";
@@ -111,6 +119,7 @@ struct ReadTables {
     hosts: ReadOnlyTable<&'static str, &'static [u8]>,
     domains: ReadOnlyTable<&'static str, u32>,
     lastmods: ReadOnlyTable<u64, u32>,
+    due: ReadOnlyTable<(u64, u64), ()>,
     meta: ReadOnlyTable<&'static str, &'static [u8]>,
 }
 
@@ -187,6 +196,7 @@ impl Tables {
             hosts: read.open_table(HOSTS)?,
             domains: read.open_table(DOMAINS)?,
             lastmods: read.open_table(LASTMODS)?,
+            due: read.open_table(DUE)?,
             meta: read.open_table(META)?,
         })
     }
@@ -259,6 +269,18 @@ impl Tables {
                     lastmods.insert(id, lastmod)?;
                 }
             }
+            if !batch.due.is_empty() || batch.clears_due || is_first {
+                let mut due = transaction.open_table(DUE)?;
+                if batch.clears_due {
+                    due.retain(|_, ()| false)?;
+                }
+                for (entry, is_added) in &batch.due {
+                    match is_added {
+                        true => drop(due.insert(entry, ())?),
+                        false => drop(due.remove(entry)?),
+                    }
+                }
+            }
             let mut meta = transaction.open_table(META)?;
             for (name, value) in &batch.meta {
                 meta.insert(*name, value.as_slice())?;
@@ -320,6 +342,22 @@ impl View {
 
     pub(crate) fn lastmods_len(&self) -> Result<u64, BackendError> {
         self.read(|tables| tables.lastmods.len())
+    }
+
+    /// The first entries of the schedule.
+    pub(crate) fn due(&self, max: usize) -> Result<Vec<(u64, u64)>, BackendError> {
+        self.read(|tables| {
+            let entries = tables.due.iter()?.take(max);
+            entries.map(|entry| entry.map(|(due, _)| due.value())).collect()
+        })
+    }
+
+    pub(crate) fn is_due(&self, due: (u64, u64)) -> Result<bool, BackendError> {
+        self.read(|tables| Ok(tables.due.get(due)?.is_some()))
+    }
+
+    pub(crate) fn due_len(&self) -> Result<u64, BackendError> {
+        self.read(|tables| tables.due.len())
     }
 
     pub(crate) fn tasks_len(&self) -> Result<u64, BackendError> {

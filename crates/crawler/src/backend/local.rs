@@ -12,6 +12,7 @@ mod seen_urls;
 mod segment_store;
 pub(crate) mod state;
 pub(crate) mod storage;
+mod visited_urls;
 mod waiting_urls;
 
 use std::hash::{BuildHasher, RandomState};
@@ -42,6 +43,7 @@ use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, Shingle
 use crate::stats::{BodyBytes, RequestCounter};
 use crate::strip_query::StripQuery;
 use crate::url_record::UrlRecord;
+use crate::visit::VisitSettings;
 
 /// A TTL after which nothing expires. It is a hundred years, not `Duration::MAX`, because Redis adds it to the time.
 pub const UNLIMITED_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -83,6 +85,8 @@ pub struct BackendConfig {
     pub max_pages_per_host: u64,
     /// Maximum number of pages per site, which is all hosts of a registrable domain.
     pub max_pages_per_site: u64,
+    /// What is remembered of visits, and whether URLs are visited again while the crawl runs.
+    pub visits: VisitSettings,
     /// How a host may be used.
     pub hosts: HostLimits,
 }
@@ -519,8 +523,7 @@ impl<S: Storage> Backend for LocalBackend<S> {
     }
 
     async fn outstanding(&self) -> Result<u64, BackendError> {
-        let state = self.state();
-        Ok(state.counters.admitted - state.counters.completed)
+        Ok(self.state().unfinished())
     }
 
     async fn exhausted_budget(&self) -> Result<Option<Budget>, BackendError> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::http::{Download, Downloader, PinKinds};
+use super::http::{Download, Downloader, NOT_MODIFIED, PinKinds, Validators};
 use super::network::NetworkMonitor;
 use super::polite_client::{FetchBudget, PoliteClient};
 use super::proxy_health::ProxyHealth;
@@ -42,6 +42,8 @@ pub enum FetchResult {
     Page(Download),
     /// A redirect, with the Location header as received.
     Redirect(String),
+    /// The page has not changed since the response whose validators the request had. The validators of this one.
+    NotModified(Validators),
 }
 
 impl Fetcher {
@@ -170,6 +172,9 @@ impl Fetcher {
             // Sites that need cookies set them with a redirect, often to the same URL.
             download = self.download(url, budget).await?;
         }
+        if download.status == NOT_MODIFIED {
+            return Ok(FetchResult::NotModified(Validators::of(&download.headers)));
+        }
         match download.redirect {
             Some(location) => Ok(FetchResult::Redirect(location)),
             None => Ok(FetchResult::Page(download)),
@@ -206,6 +211,9 @@ impl Fetcher {
 
     async fn try_download(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
         let download = self.client.send(url, budget).await?;
+        if download.status == NOT_MODIFIED && budget.validators().is_some() {
+            return Ok(download);
+        }
         download.check_status().map(|()| download)
     }
 }

@@ -15,6 +15,7 @@ mod request_headers;
 mod stream;
 pub(crate) mod tls;
 mod tunnel;
+mod validators;
 
 use std::error::Error as _;
 use std::io;
@@ -44,6 +45,7 @@ use self::connections::{Connection, ConnectionPool};
 use self::heads::Heads;
 use self::read_allowance::ResponseBody;
 use self::request_headers::RequestHeaders;
+pub use self::validators::Validators;
 use crate::config::FetchConfig;
 use crate::error::Error;
 use crate::exchange::{ArchiveSettings, Exchange};
@@ -55,6 +57,9 @@ use crate::proxy::ProxyServer;
 use crate::seed_list::SeedIndex;
 use crate::statistics::Recorder;
 use crate::stats::RequestCounter;
+
+/// The status of a response to a conditional request, if the page has not changed.
+pub(crate) const NOT_MODIFIED: u16 = 304;
 
 /// The share of a request's time in which the body of an archived response without a page is read, so that a slow one does not turn
 /// the status of the response into a timeout.
@@ -71,7 +76,7 @@ pub struct Download {
     pub redirect: Option<String>,
     /// The time in the Retry-After header.
     pub retry_after: Option<Duration>,
-    /// All headers of a successful response.
+    /// All headers of a successful response, and of one that says that the page has not changed.
     pub headers: HeaderMap,
     /// HTML or text, by Content-Type and first bytes.
     pub media: Media,
@@ -249,6 +254,9 @@ impl Downloader {
             self.headers().accept_any(&mut request);
         }
         *request.method_mut() = body_policy.method();
+        if let Some(validators) = byte_counter.validators() {
+            validators.add_to(request.headers_mut());
+        }
         self.requests.record();
         byte_counter.set_sent(true);
         let secrets = match &self.config.archive {
@@ -403,6 +411,10 @@ async fn read_response(
     let status = head.status.as_u16();
     let mut download = Download::of_head(status, &head.headers);
     byte_counter.response_started(status, download.content_type.as_deref());
+    if status == NOT_MODIFIED {
+        download.headers = head.headers;
+        return Ok((download, body::drain(body, body_policy, drain_limits, byte_counter).await));
+    }
     if !head.status.is_success() || matches!(status, 204 | 205) {
         return Ok((download, body::drain(body, body_policy, drain_limits, byte_counter).await));
     }

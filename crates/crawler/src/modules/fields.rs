@@ -102,7 +102,7 @@ impl Field {
 const TIMING: [&str; 2] = ["first_byte_ms", "total_ms"];
 
 /// All fields, in the order in which they are written if none are chosen.
-static FIELDS: [Field; 18] = [
+static FIELDS: [Field; 20] = [
     Field::new("url", FieldType::Text, |page| Value::Text(page.url.as_str().into())),
     Field::new("depth", FieldType::Integer, |page| Value::Integer(page.depth.into())),
     Field::new("status", FieldType::Integer, |page| Value::Integer(page.status.into())),
@@ -114,6 +114,8 @@ static FIELDS: [Field; 18] = [
     Field::new("truncated", FieldType::Boolean, |page| Value::Boolean(page.truncated)),
     Field::new("fetched", FieldType::Time, |page| Value::Time(page.fetched)),
     Field::new("lastmod", FieldType::Time, |page| Value::time(page.lastmod)),
+    Field::new("version", FieldType::Integer, |page| Value::Integer(page.version.into())),
+    Field::new("changed", FieldType::Boolean, |page| Value::Boolean(page.changed)),
     Field::new("robots", FieldType::List, |page| Value::List(page.robots.names().collect())),
     Field::new("links", FieldType::List, |page| Value::List(page.links.iter().collect())),
     Field::new("referrer", FieldType::Text, |page| Value::text(page.found_on.as_deref())).on_request(),

@@ -145,7 +145,7 @@ mod tests {
             written(&page),
             "{\"url\":\"http://a.test/x?y=1\",\"depth\":2,\"status\":200,\"title\":\"A title\",\"language\":null,\"canonical\":null,\
              \"content_type\":\"text/html; charset=utf-8\",\"bytes\":8,\"truncated\":false,\"fetched\":\"2026-11-05T06:07:08.009Z\",\
-             \"lastmod\":null,\"robots\":[\"noindex\"],\"links\":[\"http://a.test/\",\"http://b.test/\"]}\n"
+             \"lastmod\":null,\"version\":1,\"changed\":false,\"robots\":[\"noindex\"],\"links\":[\"http://a.test/\",\"http://b.test/\"]}\n"
         );
     }
 

@@ -203,6 +203,7 @@ fn group_name(group: OutcomeGroup) -> &'static str {
         OutcomeGroup::Sitemap => "sitemap",
         OutcomeGroup::Requisite => "requisite",
         OutcomeGroup::Checked => "checked",
+        OutcomeGroup::Unchanged => "unchanged",
         OutcomeGroup::NotReached => "not reached",
     }
 }

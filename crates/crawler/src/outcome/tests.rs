@@ -45,6 +45,7 @@ pub(crate) fn all_outcomes() -> Vec<Outcome> {
         Outcome::Requisite,
         Outcome::NotSaved,
         Outcome::Checked,
+        Outcome::Unchanged,
         Outcome::NotReached,
     ]
 }
@@ -58,6 +59,7 @@ fn every_outcome_is_in_the_group_its_variant_suggests() {
             Outcome::NotReached => OutcomeGroup::NotReached,
             Outcome::Requisite => OutcomeGroup::Requisite,
             Outcome::Checked => OutcomeGroup::Checked,
+            Outcome::Unchanged => OutcomeGroup::Unchanged,
             Outcome::Sitemap { .. } | Outcome::SitemapFailed { .. } => OutcomeGroup::Sitemap,
             Outcome::RedirectRejected { .. }
             | Outcome::Rejected { .. }

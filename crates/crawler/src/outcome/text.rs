@@ -6,7 +6,7 @@ use super::{LINKS_FOLLOWED, Outcome};
 use crate::scope::RejectReason;
 
 /// The labels of outcomes. Redis stores their indices, so the order must not change.
-pub(crate) const LABELS: [&str; 38] = [
+pub(crate) const LABELS: [&str; 39] = [
     "page",
     "redirect",
     "redirect out of scope",
@@ -45,6 +45,7 @@ pub(crate) const LABELS: [&str; 38] = [
     "not saved",
     "checked",
     "blocked",
+    "unchanged",
 ];
 
 /// Stands for all HTTP statuses. Their labels end with the status.

@@ -11,6 +11,7 @@ use crate::scope::{KindRule, Scope};
 use crate::seed_list::{SeedIndex, SpooledSeeds};
 use crate::similarity::HashKey;
 use crate::task_kind::TaskKind;
+use crate::visit::RevisitAfter;
 
 /// By default, so many hosts of a site can be fetched from without slowing each other down.
 const HOSTS_AT_FULL_SPEED: u32 = 4;
@@ -109,6 +110,10 @@ impl Crawler {
         // The next page of a host is fetched while the last one waits for it.
         let waiting_pages = usize::from(self.modules.iter().any(|module| module.waits_for_next_page()));
         self.settings.hosts.max_leases = self.config.max_per_host.max(1) + waiting_pages;
+        let visits = &mut self.settings.visits;
+        visits.are_kept |= visits.revisit_after.is_some();
+        let revisit_after = visits.revisit_after.or(self.recrawl.and_then(|recrawl| recrawl.revisit_after));
+        visits.lastmod_makes_due = revisit_after == Some(RevisitAfter::Auto);
         self.config.max_silent = self.config.max_silent.min(SILENT_PER_REQUEST * self.config.concurrency);
         self.settings.strip_query = self.config.strip_query.clone();
         for seed in &mut self.seeds {

@@ -16,12 +16,14 @@ use crate::log;
 impl Crawler {
     /// Opens the state, restores the outputs to its last commit, and resumes or starts the crawl.
     pub(super) fn run_durably(mut self, directory: &Path) -> Result<CrawlReport, Error> {
+        self.settings.visits.are_kept = true;
         let options = StateOptions {
             config: self.settings.clone(),
             delay: self.config.longest_delay(),
             recorded_settings: self.recorded_settings(),
             metadata: std::mem::take(&mut self.metadata),
             retry_failed: self.retry_failed,
+            recrawl: self.recrawl,
         };
         let outputs = || self.outputs.iter().map(|spec| &spec.output);
         let keeps_requisites = outputs().any(|output| output.keeps_requisites());

@@ -3,6 +3,7 @@
 use url::Url;
 
 use super::Crawler;
+use crate::backend::durable::Recrawl;
 use crate::backend::local::BackendConfig;
 use crate::config::FetchConfig;
 use crate::crawl_view::CrawlView;
@@ -10,6 +11,7 @@ use crate::error::Error;
 use crate::fetch::proxy_health::ProxyHealth;
 use crate::fetch::robots::waits::RobotsWaits;
 use crate::live_settings::CrawlControl;
+use crate::visit::RevisitAfter;
 
 /// The settings that only the command, tests and benchmarks change.
 pub trait CrawlerInternals {
@@ -43,6 +45,12 @@ pub trait CrawlerInternals {
 
     /// Keeps the health of the proxies here.
     fn proxy_health(self, health: ProxyHealth) -> Self;
+
+    /// Visits the known URLs of a durable crawl again. If its last visit has not ended, that is continued.
+    fn recrawl(self, recrawl: Recrawl) -> Self;
+
+    /// Visits URLs again while the crawl runs. The crawl goes on until a limit is reached or it is stopped.
+    fn revisit_after(self, after: RevisitAfter) -> Self;
 
     /// Sets the handle that changes this crawl while it runs. Each crawl needs its own.
     fn control(self, control: CrawlControl) -> Self;
@@ -95,6 +103,16 @@ impl CrawlerInternals for Crawler {
 
     fn proxy_health(mut self, health: ProxyHealth) -> Crawler {
         self.proxy_health = health;
+        self
+    }
+
+    fn recrawl(mut self, recrawl: Recrawl) -> Crawler {
+        self.recrawl = Some(recrawl);
+        self
+    }
+
+    fn revisit_after(mut self, after: RevisitAfter) -> Crawler {
+        self.settings.visits.revisit_after = Some(after);
         self
     }
 

@@ -52,12 +52,14 @@ impl<R: Backend> LocalRun<'_, R> {
         let before = block_on(self.snapshot(&crawler))??;
         block_on(self.admit_seeds(&mut crawler))??;
         let seeded = block_on(self.snapshot(&crawler))??;
-        let first = if before.admitted == 0 { &before } else { &seeded };
+        // Another visit may have nothing to do.
+        let is_first = before.seen_urls == 0;
+        let first = if is_first { &before } else { &seeded };
         (crawler.on_progress)(first);
         self.report_status(&crawler, first);
-        let resumed = match before.admitted {
-            0 => ResumeStatus::New,
-            _ if seeded.outstanding() > 0 => ResumeStatus::Resumed,
+        let resumed = match is_first {
+            true => ResumeStatus::New,
+            _ if seeded.outstanding() > 0 || seeded.scheduled > 0 => ResumeStatus::Resumed,
             _ => ResumeStatus::AlreadyFinished,
         };
         let mode = if self.state.is_some() { "state" } else { "memory" };
@@ -91,6 +93,11 @@ impl<R: Backend> LocalRun<'_, R> {
             _ if output_failure.is_some() => CrawlEnd::OutputFailed,
             early_end => early_end.unwrap_or(end),
         };
+        if let Some(state) = self.state
+            && matches!(end, CrawlEnd::Finished | CrawlEnd::LimitReached(_) | CrawlEnd::TimeLimit)
+        {
+            state.record_visit_end()?;
+        }
         self.monitor.set_phase(CrawlPhase::Ended(end.to_string()));
         let elapsed = match resumed {
             ResumeStatus::AlreadyFinished => self.monitor.elapsed_before(),
@@ -351,6 +358,7 @@ pub(crate) fn worker_context<R>(
         oversize: config.oversize,
         similarity: settings.similarity,
         follow_duplicates: crawler.follow_duplicates,
+        keeps_visits: settings.visits.are_kept,
         uses_sitemaps: crawler.follows_links()
             && config.requests.robots_sitemaps
             && !crawler.scope.is_anywhere(),

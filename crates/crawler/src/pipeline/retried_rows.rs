@@ -138,6 +138,7 @@ mod tests {
         let mut crawler = crawler.retry_failed(true);
         crawler.derive_settings();
         let options = StateOptions {
+            recrawl: None,
             config: crawler.settings.clone(),
             delay: crawler.config.longest_delay(),
             recorded_settings: crawler.recorded_settings(),

@@ -3,8 +3,8 @@
 //!
 //! Pages are numbered in the order in which they are stored, which is also the order in which they expire. There is one
 //! hash table for the exact hash and one for each band. A table maps each key to the newest page with it, and each page
-//! links to the previous page with the same key. So a look-up follows a chain from the newest page back, and nothing is
-//! ever removed from the middle.
+//! links to the previous page with the same key. So a look-up follows a chain from the newest page back. A page that has
+//! changed, or is gone, stays in its chains until the others are moved together.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,6 +21,11 @@ use super::threshold::Threshold;
 /// Maximum number of pages compared under one key, the newest first. Thousands of half similar pages of a site may
 /// share a key, and must not slow the look-up down.
 pub const MAX_CANDIDATES: usize = 16;
+
+/// The pages are moved together when so many are forgotten, and at least this part of all. So a look-up passes few of them, and a
+/// page that changes again and again takes no more memory than one that does not.
+const MIN_FORGOTTEN: usize = 64;
+const FORGOTTEN_PART: usize = 4;
 
 /// The result of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +59,8 @@ pub struct Index {
     links: VecDeque<ChainLink>,
     /// The number of the oldest page. Numbers wrap around.
     oldest: u32,
+    /// How many of the pages are forgotten.
+    forgotten: usize,
     /// The tables: the number of the newest page by key. The first table is for the exact hash, the others for the
     /// bands.
     newest: Box<[HashTable<u32>]>,
@@ -65,6 +72,8 @@ struct IndexedPage {
     expires: Duration,
     exact: u128,
     bits: Option<Bits>,
+    /// The page has changed or is gone.
+    is_forgotten: bool,
 }
 
 /// The entry of a page in the chain of a table and key.
@@ -80,7 +89,8 @@ impl Index {
     /// An empty index. Pages expire `ttl` after they were stored.
     pub fn new(threshold: Threshold, ttl: Duration) -> Self {
         let newest = (0..=threshold.band_count()).map(|_| HashTable::new()).collect();
-        Index { threshold, ttl, pages: VecDeque::new(), links: VecDeque::new(), oldest: 0, newest }
+        let (pages, links) = (VecDeque::new(), VecDeque::new());
+        Index { threshold, ttl, pages, links, oldest: 0, forgotten: 0, newest }
     }
 
     /// Number of pages.
@@ -93,15 +103,27 @@ impl Index {
         self.pages.is_empty()
     }
 
-    /// Stores the fingerprint of the page of `url`. `now` is the time since any fixed moment.
-    pub fn insert(&mut self, fingerprint: &Fingerprint, url: u64, now: Duration) {
+    /// Stores the fingerprint of the page of `url`, and returns the number of the page. `now` is the time since any fixed moment.
+    pub fn insert(&mut self, fingerprint: &Fingerprint, url: u64, now: Duration) -> u32 {
+        let bits = fingerprint.sketch.as_deref().filter(|_| !self.threshold.is_exact());
+        let page = IndexedPage {
+            url,
+            expires: now.saturating_add(self.ttl),
+            exact: fingerprint.exact,
+            bits: bits.map(|sketch| sketch.bits),
+            is_forgotten: false,
+        };
+        self.push(page, self.keys(fingerprint))
+    }
+
+    fn push(&mut self, page: IndexedPage, keys: impl Iterator<Item = u32>) -> u32 {
         let number = self.oldest.wrapping_add(self.pages.len() as u32);
         let tables = self.newest.len();
         // A page without a sketch is in the first table only; its other links are never used.
         let unlinked = ChainLink { key: 0, previous: number };
         self.links.extend(std::iter::repeat_n(unlinked, tables));
         let first = self.pages.len() * tables;
-        for (table, key) in self.keys(fingerprint).enumerate() {
+        for (table, key) in keys.enumerate() {
             let links = &self.links;
             let key_of =
                 |&number: &u32| links[number.wrapping_sub(self.oldest) as usize * tables + table].key;
@@ -117,13 +139,39 @@ impl Index {
                 };
             self.links[first + table] = ChainLink { key, previous };
         }
-        let bits = fingerprint.sketch.as_deref().filter(|_| !self.threshold.is_exact());
-        self.pages.push_back(IndexedPage {
-            url,
-            expires: now.saturating_add(self.ttl),
-            exact: fingerprint.exact,
-            bits: bits.map(|sketch| sketch.bits),
-        });
+        self.pages.push_back(page);
+        number
+    }
+
+    /// Finds the page of this number no more. Its memory is returned by [`compact`](Index::compact).
+    pub fn forget(&mut self, number: u32) {
+        let page = self.pages.get_mut(number.wrapping_sub(self.oldest) as usize);
+        if let Some(page) = page.filter(|page| !page.is_forgotten) {
+            page.is_forgotten = true;
+            self.forgotten += 1;
+        }
+    }
+
+    /// Whether so many pages are forgotten that the others are to be moved together.
+    pub fn is_sparse(&self) -> bool {
+        self.forgotten > MIN_FORGOTTEN.max(self.pages.len() / FORGOTTEN_PART)
+    }
+
+    /// Moves the pages together, and returns the URLs and new numbers of all.
+    pub fn compact(&mut self) -> Vec<(u64, u32)> {
+        let tables = self.newest.len();
+        let (pages, links) = (std::mem::take(&mut self.pages), std::mem::take(&mut self.links));
+        self.newest.iter_mut().for_each(HashTable::clear);
+        (self.oldest, self.forgotten) = (0, 0);
+        let mut numbers = Vec::with_capacity(pages.len());
+        for (index, page) in pages.into_iter().enumerate().filter(|(_, page)| !page.is_forgotten) {
+            // A page without a sketch is in the first table only.
+            let used = if page.bits.is_some() { tables } else { 1 };
+            let keys: Vec<u32> = (0..used).map(|table| links[index * tables + table].key).collect();
+            let url = page.url;
+            numbers.push((url, self.push(page, keys.into_iter())));
+        }
+        numbers
     }
 
     /// Finds a duplicate, or else a near-duplicate, with another URL than `not_from`. The time does not depend on the
@@ -189,6 +237,7 @@ impl Index {
     /// Removes the oldest page and returns its URL.
     pub fn remove_oldest(&mut self) -> Option<u64> {
         let page = self.pages.pop_front()?;
+        self.forgotten -= usize::from(page.is_forgotten);
         let links = self.links.drain(..self.newest.len());
         for (newest, link) in self.newest.iter_mut().zip(links) {
             // If it is the newest page with its key, it is also the last one.
@@ -224,6 +273,7 @@ impl Index {
                 .filter(|_| previous.wrapping_sub(self.oldest) < number.wrapping_sub(self.oldest))
         })
         .map(|(_, page)| page)
+        .filter(|page| !page.is_forgotten)
         .take(MAX_CANDIDATES)
     }
 }

@@ -213,6 +213,7 @@ mod tests {
                 depth: 0,
                 redirects: 0,
                 is_revisit: false,
+                previous: None,
                 cooldown: Duration::ZERO,
                 no_request: None,
                 lastmod: None,

@@ -11,7 +11,7 @@ use url::Url;
 use crate::backend::{Backend, BackendError, BudgetDecision, HostClaim, HostDelay, Lease, WorkerId};
 use crate::domain::Domain;
 use crate::exchange::Exchange;
-use crate::fetch::http::{BodyGrant, BodyPolicy, ByteBudget, GrantFuture};
+use crate::fetch::http::{BodyGrant, BodyPolicy, ByteBudget, GrantFuture, Validators};
 use crate::fetch::polite_client::FetchBudget;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
@@ -217,6 +217,11 @@ impl<R: Backend> ByteBudget for LeaseBudget<'_, R> {
         self.request.response_started(status, content_type);
     }
 
+    fn validators(&self) -> Option<&Validators> {
+        let previous = self.lease.previous.as_deref().filter(|_| self.lease.kind() != TaskKind::Probe)?;
+        Some(&previous.record.validators).filter(|validators| !validators.is_empty())
+    }
+
     fn receive(&self, bytes: &[u8]) -> bool {
         self.sitemap().as_mut().is_some_and(|sitemap| sitemap.push(bytes))
     }
@@ -321,7 +326,11 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         self.worker.context.pipeline.wants_exchanges()
     }
 
-    fn archive(&self, exchange: Exchange) {
+    fn archive(&self, mut exchange: Exchange) {
+        if self.validators().is_some() && exchange.url == shown_url(&self.lease.url) {
+            exchange.previous_visit =
+                self.lease.previous.as_deref().and_then(|previous| previous.record.fetched());
+        }
         self.exchanges.add(exchange);
     }
 

@@ -89,6 +89,8 @@ impl ParsedPage {
             first_byte: fetched,
             fetched,
             lastmod: None,
+            version: 1,
+            changed: false,
             link_details,
             requisites,
             ids,

@@ -99,6 +99,9 @@ impl<R: Backend> Worker<R> {
         let config = self.fetcher.config();
         let mut page = ParsedPage::unparsed(url, lease.depth, download, config).page;
         page.set_origin(lease.discovery.as_deref(), &completion.request);
+        if !self.is_new_version(lease, 0, &mut page, completion) {
+            return Outcome::Unchanged;
+        }
         if media::is_stylesheet(page.content_type().as_deref(), page.url.path()) {
             page.requisites = stylesheet_requisites(&page, &config.strip_query);
             self.collect_requisites(&page.url, &page.requisites, completion);

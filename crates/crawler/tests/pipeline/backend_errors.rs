@@ -111,6 +111,7 @@ async fn error_of_any_operation_ends_the_crawl_with_it() {
 async fn failing_state_ends_a_crawl_whose_host_has_a_cooldown() {
     let directory = tempfile::tempdir().unwrap();
     let options = StateOptions {
+        recrawl: None,
         config: config(),
         delay: Duration::ZERO,
         recorded_settings: RecordedSettings::default(),

@@ -20,6 +20,7 @@ use url::Url;
 /// A backend configuration for two workers.
 pub fn config() -> BackendConfig {
     BackendConfig {
+        visits: Default::default(),
         queue_size: 100,
         priority_queues: PriorityQueues::new(10).unwrap(),
         workers: 2,
@@ -43,6 +44,7 @@ pub fn config() -> BackendConfig {
 pub fn context<R: Backend>(backend: &Arc<R>, stop: &StopHandle) -> Arc<WorkerContext<R>> {
     let files = OutputFiles::open(&[], Start::Fresh).unwrap();
     Arc::new(WorkerContext {
+        keeps_visits: false,
         backend: Arc::clone(backend),
         pipeline: Arc::new(PagePipeline::new(Vec::new(), Vec::new(), files, Arc::new(|_, _| {}))),
         gate: Arc::new(RequestGate::new(Scope::anywhere(), Arc::default())),

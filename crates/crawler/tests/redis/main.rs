@@ -43,6 +43,7 @@ use url::Url;
 
 fn config(workers: u16) -> BackendConfig {
     BackendConfig {
+        visits: Default::default(),
         queue_size: 100,
         priority_queues: PriorityQueues::new(10).unwrap(),
         workers,
@@ -138,6 +139,7 @@ impl Crawl {
         let files = OutputFiles::open(&[], Start::Fresh).unwrap();
         let hosts: Vec<Url> = (0..20).map(|n| format!("http://h{n}.test/").parse().unwrap()).collect();
         let context = Arc::new(WorkerContext {
+            keeps_visits: false,
             backend,
             pipeline: Arc::new(PagePipeline::new(vec![collector], Vec::new(), files, Arc::new(|_, _| {}))),
             gate: Arc::new(RequestGate::new(Scope::domains(&hosts), Arc::default())),

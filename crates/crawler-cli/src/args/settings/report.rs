@@ -22,7 +22,7 @@ const ADDRESS_OPTIONS: [&str; 3] = ["redis", "proxy", "pagerank-url"];
 pub const MASK: &str = "***";
 
 /// The commands that take options from an existing crawl.
-const COMMANDS_WITH_SAVED_OPTIONS: [&str; 4] = ["resume", "submit", "frontier", "worker"];
+const COMMANDS_WITH_SAVED_OPTIONS: [&str; 5] = ["resume", "recrawl", "submit", "frontier", "worker"];
 
 /// The options of one command, of which `matches` has the values.
 pub fn report(

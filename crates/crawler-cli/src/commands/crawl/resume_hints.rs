@@ -12,8 +12,15 @@ use crate::summary::Counts;
 /// The message when a crawl resumes that an earlier process started.
 pub fn resuming(before: &Snapshot) -> Option<String> {
     let (pages, pending) = (before.pages, before.outstanding());
-    (before.admitted > 0 && pending > 0)
-        .then(|| format!("resuming: {} so far, {} pending", counted(pages, "page"), counted(pending, "URL")))
+    let (pages, urls) = (counted(pages, "page"), counted(pending, "URL"));
+    let resuming = match before.visit {
+        0 | 1 => "resuming".to_owned(),
+        visit if before.completed == 0 => {
+            return (pending > 0).then(|| format!("visit {visit}: {urls} pending"));
+        }
+        visit => format!("resuming visit {visit}"),
+    };
+    (before.admitted > 0 && pending > 0).then(|| format!("{resuming}: {pages} so far, {urls} pending"))
 }
 
 /// The message about what differs from the options and seeds that the crawl had.
@@ -91,6 +98,11 @@ fn hint(
         Some(format!("to continue, raise {option} (now {now}): {}", command(Some(option))))
     };
     match report.end {
+        CrawlEnd::Finished
+            if report.resumed == ResumeStatus::AlreadyFinished && options.recrawl.is_some() =>
+        {
+            Some(format!("nothing is due of the {name}"))
+        }
         CrawlEnd::Finished if report.resumed == ResumeStatus::AlreadyFinished => Some(format!(
             "the {name} is already finished ({}); nothing to do",
             counted(report.snapshot.pages, "page")

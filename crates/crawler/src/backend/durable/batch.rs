@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::schedule::DueUrl;
 use super::seen_cache::SeenMap;
 use crate::modules::output::OutputPosition;
 
@@ -23,6 +24,10 @@ pub(crate) struct Batch {
     pub(crate) hosts: BTreeMap<String, Option<Vec<u8>>>,
     pub(crate) domains: BTreeMap<String, u32>,
     pub(crate) lastmods: BTreeMap<u64, u32>,
+    /// The entries of the schedule that are added, or removed.
+    pub(crate) due: BTreeMap<DueUrl, bool>,
+    /// Whether all other entries are removed.
+    pub(crate) clears_due: bool,
     pub(crate) meta: BTreeMap<&'static str, Vec<u8>>,
 }
 
@@ -45,6 +50,8 @@ impl Batch {
             && self.hosts.is_empty()
             && self.domains.is_empty()
             && self.lastmods.is_empty()
+            && self.due.is_empty()
+            && !self.clears_due
             && self.seen.len() == 0
             && self.meta.is_empty()
     }

@@ -30,6 +30,10 @@ pub(crate) struct Checkpoint {
     /// Requisites that are outstanding.
     requisites: u64,
     pub(crate) pages: u64,
+    /// The visits before this one, the pages that they had, and the active crawl time when this one began.
+    earlier_visits: u32,
+    earlier_pages: u64,
+    earlier_millis: u64,
     output_writes: u64,
     bytes: u64,
     received: u64,
@@ -57,18 +61,21 @@ impl Checkpoint {
             stylesheet_requisites: counters.stylesheet_requisites,
             requisites: state.budgets.requisites(),
             pages: state.budgets.pages(),
+            earlier_visits: counters.earlier_visits,
+            earlier_pages: counters.earlier_pages,
+            earlier_millis: millis(counters.earlier_time),
             output_writes: counters.output_writes,
             bytes: state.budgets.bytes().decoded,
             received: state.budgets.bytes().received,
             requests: counters.requests.total(),
-            active_millis: u64::try_from(state.clock.now().as_millis()).unwrap_or(u64::MAX),
+            active_millis: millis(state.clock.now()),
             seen_written_up_to,
         }
     }
 
     /// The position of the outputs after all writes so far.
     pub(crate) fn output_position(&self) -> OutputPosition {
-        OutputPosition { sequence: self.output_writes, page: self.pages }
+        OutputPosition { sequence: self.output_writes, page: self.earlier_pages + self.pages }
     }
 
     /// Counts the writes of a URL to the outputs, and returns their number.
@@ -117,6 +124,7 @@ impl Checkpoint {
             received: self.received,
             requests: self.requests,
             url_queue: (0, pending),
+            visit: self.visit(),
             ..Snapshot::default()
         }
     }
@@ -132,6 +140,38 @@ impl Checkpoint {
 
     pub(crate) fn active_time(&self) -> Duration {
         Duration::from_millis(self.active_millis)
+    }
+
+    /// The active crawl time of this visit.
+    pub(crate) fn visit_time(&self) -> Duration {
+        Duration::from_millis(self.active_millis.saturating_sub(self.earlier_millis))
+    }
+
+    /// The number of the visit.
+    pub(crate) fn visit(&self) -> u32 {
+        self.earlier_visits.saturating_add(1)
+    }
+
+    /// Begins the next visit: all counts start at zero, with so many URLs that are pending.
+    pub(crate) fn begin_visit(self, pending: u64) -> Checkpoint {
+        Checkpoint {
+            last_task_id: self.last_task_id,
+            seen_written_up_to: self.seen_written_up_to,
+            output_writes: self.output_writes,
+            active_millis: self.active_millis,
+            requisites: self.requisites,
+            admitted: pending,
+            earlier_visits: self.earlier_visits.saturating_add(1),
+            earlier_pages: self.earlier_pages + self.pages,
+            earlier_millis: self.active_millis,
+            ..Checkpoint::default()
+        }
+    }
+
+    /// Counts a task that is queued again.
+    pub(crate) fn count_queued(&mut self, task_url: &str) {
+        self.admitted += 1;
+        self.requisites += u64::from(is_requisite(task_url));
     }
 
     pub(crate) fn last_task_id(&self) -> u64 {
@@ -166,10 +206,17 @@ impl Checkpoint {
             links_rejected: self.links_rejected,
             sitemap_urls: self.sitemap_urls,
             stylesheet_requisites: self.stylesheet_requisites,
+            earlier_visits: self.earlier_visits,
+            earlier_pages: self.earlier_pages,
+            earlier_time: Duration::from_millis(self.earlier_millis),
             output_writes: self.output_writes,
             requests,
         };
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn is_requisite(task_url: &str) -> bool {

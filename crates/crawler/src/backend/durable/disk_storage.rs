@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::super::{BackendError, HostDelay, TaskId};
 use super::discovery;
 use super::records::{BodyLocation, CompletedRow, PageRow, SeenRow, TaskRow, writes_to_bytes};
+use super::schedule::Schedule;
 use super::seen_cache::{CacheLimits, SeenUrlCache};
 use super::task_id_queue::TaskIdQueue;
 use super::{Batch, View};
@@ -21,11 +22,13 @@ use crate::backend::local::storage::{
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::modules::output::{OutputPosition, OutputWrite};
+use crate::outcome::Outcome;
 use crate::similarity::{Fingerprint, HashKey};
 use crate::stats::BodyBytes;
 use crate::task::Depth;
 use crate::task_kind::TaskKind;
 use crate::url_record::Discovery;
+use crate::visit::{PreviousVisit, VisitSettings};
 
 /// Number of URLs to read at a time from the overflow on disk.
 const READ_AHEAD: usize = 1024;
@@ -62,6 +65,8 @@ pub struct DiskStorage {
     on_disk: usize,
     /// Whether it is known when any page was last modified.
     has_lastmods: bool,
+    /// The completed URLs that are due again, and when.
+    pub(super) schedule: Schedule,
     /// Depths of outstanding URLs that were found again at a smaller depth.
     lowered_depths: HashMap<TaskId, Depth>,
 }
@@ -94,6 +99,7 @@ impl DiskStorage {
             next_on_disk: 0,
             on_disk: 0,
             has_lastmods: false,
+            schedule: Schedule::default(),
             lowered_depths: HashMap::new(),
         }
     }
@@ -105,6 +111,7 @@ impl DiskStorage {
         self.seen_count = usize::try_from(self.view.seen_len()?).unwrap_or(usize::MAX);
         self.seen_cache.is_complete = self.seen_count == 0;
         self.has_lastmods = self.view.lastmods_len()? > 0;
+        self.schedule = Schedule::of_length(self.view.due_len()?);
         self.recover_seen(seen_written_up_to)
     }
 
@@ -205,8 +212,20 @@ impl DiskStorage {
         }
     }
 
+    /// Removes the segment of a page's body, if no other page has its body there.
+    fn release_body(&mut self, page: Option<&PageRow>) {
+        let Some(BodyLocation { segment, .. }) = page.and_then(|page| page.body) else { return };
+        if let Some(bodies) = self.bodies_per_segment.get_mut(&segment) {
+            *bodies -= 1;
+            if *bodies == 0 {
+                self.bodies_per_segment.remove(&segment);
+                self.batch.bodies.insert(segment, None);
+            }
+        }
+    }
+
     /// The row of a stored page.
-    fn page(&self, id: u64) -> Result<Option<PageRow>, BackendError> {
+    pub(crate) fn page(&self, id: u64) -> Result<Option<PageRow>, BackendError> {
         let in_batch = |batch: &Batch| batch.pages.get(&id).cloned();
         let row = match in_batch(&self.batch).or_else(|| self.committing.as_deref().and_then(in_batch)) {
             Some(row) => row,
@@ -260,6 +279,14 @@ impl Storage for DiskStorage {
         self.loaded.len() + self.on_disk
     }
 
+    fn previous_visit(&self, task: &QueuedTask) -> Result<Option<PreviousVisit>, BackendError> {
+        if !task.was_visited {
+            return Ok(None);
+        }
+        let last = self.completed(task.task_id)?.ok_or_else(|| self.view.damaged())?;
+        Ok(Some(PreviousVisit { record: last.visits, outcome: last.outcome }))
+    }
+
     fn depth(&self, task: &QueuedTask) -> Depth {
         self.lowered_depths.get(&task.task_id).map_or(task.depth, |lowered| task.depth.min(*lowered))
     }
@@ -275,10 +302,40 @@ impl Storage for DiskStorage {
     }
 
     fn complete(&mut self, _: u64, task: &QueuedTask, completed: CompletedUrl) {
-        let row = CompletedRow::new(task, &completed, unix_millis() / 1000);
+        let is_unchanged = *completed.outcome == Outcome::Unchanged;
+        let mut row = CompletedRow::new(task, completed);
+        if is_unchanged && let Ok(Some(last)) = self.completed(task.task_id) {
+            row.page_number = last.page_number;
+        }
         self.batch.tasks.insert(task.task_id.0, None);
         self.batch.completed.insert(task.task_id.0, Some(row.to_bytes()));
         self.lowered_depths.remove(&task.task_id);
+    }
+
+    fn schedule(&mut self, _: u64, task: &QueuedTask, due: u64) {
+        self.add_due((due, task.task_id.0));
+    }
+
+    fn make_due(
+        &mut self,
+        id: u64,
+        modified: u32,
+        visit: u32,
+        settings: VisitSettings,
+    ) -> Result<(), BackendError> {
+        DiskStorage::make_due(self, id, modified, visit, settings)
+    }
+
+    fn take_due(&mut self, now: u64, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
+        self.queue_due(now, max)
+    }
+
+    fn next_due(&mut self) -> Result<Option<u64>, BackendError> {
+        Ok(self.first_due()?.map(|(at, _)| at))
+    }
+
+    fn scheduled_len(&self) -> u64 {
+        self.schedule.len()
     }
 
     fn set_lastmod(&mut self, id: u64, lastmod: u32) {
@@ -306,7 +363,9 @@ impl Storage for DiskStorage {
         _: Option<u64>,
         body: Option<&Body>,
         now: Duration,
-    ) {
+    ) -> Result<(), BackendError> {
+        let before = self.page(id)?;
+        self.release_body(before.as_ref());
         let body = body.map(|body| {
             let segment = self.batch.bodies.entry(self.current_segment).or_default().get_or_insert_default();
             let location = BodyLocation {
@@ -320,8 +379,11 @@ impl Storage for DiskStorage {
             location
         });
         let stored_at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        let page = PageRow { stored_at, body, url: url.to_owned(), fingerprint: fingerprint.clone() };
+        let similarity = before.and_then(|before| similarity(&before, fingerprint));
+        let (url, fingerprint) = (url.to_owned(), fingerprint.clone());
+        let page = PageRow { stored_at, body, similarity, url, fingerprint };
         self.batch.pages.insert(id, Some(page.to_bytes()));
+        Ok(())
     }
 
     fn body(&self, id: u64) -> Result<Option<Body>, BackendError> {
@@ -335,17 +397,9 @@ impl Storage for DiskStorage {
     }
 
     fn remove_page(&mut self, id: u64) -> Result<(), BackendError> {
-        let location = self.page(id)?.and_then(|page| page.body);
+        let page = self.page(id)?;
+        self.release_body(page.as_ref());
         self.batch.pages.insert(id, None);
-        if let Some(BodyLocation { segment, .. }) = location
-            && let Some(bodies) = self.bodies_per_segment.get_mut(&segment)
-        {
-            *bodies -= 1;
-            if *bodies == 0 {
-                self.bodies_per_segment.remove(&segment);
-                self.batch.bodies.insert(segment, None);
-            }
-        }
         Ok(())
     }
 
@@ -389,4 +443,15 @@ impl Storage for DiskStorage {
         let last = if self.batch.is_empty() { self.batch.number - 1 } else { self.batch.number };
         Commit::After(last, self.committed.subscribe())
     }
+}
+
+/// How similar a page is to its version before, in percent. One that is delivered again after a crash is as similar as it was found
+/// to be then.
+fn similarity(before: &PageRow, now: &Fingerprint) -> Option<u8> {
+    if before.fingerprint.exact == now.exact {
+        return before.similarity;
+    }
+    let (before, now) = (before.fingerprint.sketch.as_deref()?, now.sketch.as_deref()?);
+    // Versions that differ are not the same, however little.
+    Some((before.similarity(now) * 100.0).round().clamp(0.0, 99.0) as u8)
 }

@@ -22,6 +22,7 @@ use crate::live_settings::LiveSettings;
 use crate::outcome::Outcome;
 use crate::similarity::PageBody;
 use crate::task_kind::shown_url;
+use crate::visit::VisitRecord;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 4096;
@@ -49,8 +50,15 @@ impl FileReader {
         let stored_pages = usize::try_from(view.pages_len()?).unwrap_or(usize::MAX);
         let mut storage = DiskStorage::new(view, key, false, Duration::ZERO, CacheLimits::default());
         storage.resume(checkpoint.seen_written_up_to)?;
-        let snapshot = Snapshot { seen_urls: storage.seen_len(), stored_pages, ..checkpoint.snapshot() };
-        Ok(FileReader { storage, snapshot, active_time: checkpoint.active_time(), _tables: tables })
+        let next_due = storage.first_due()?.map(|(at, _)| at);
+        let snapshot = Snapshot {
+            seen_urls: storage.seen_len(),
+            stored_pages,
+            scheduled: storage.scheduled_len(),
+            next_due,
+            ..checkpoint.snapshot()
+        };
+        Ok(FileReader { storage, snapshot, active_time: checkpoint.visit_time(), _tables: tables })
     }
 
     /// Counts and statistics, as of the last commit.
@@ -101,7 +109,9 @@ impl FileReader {
         if is_completed && row.page_number == 0 && row.outcome == Outcome::Page.to_string() {
             row.page_number = self.find_page_number(&url)?;
         }
-        let completed_at = UNIX_EPOCH.checked_add(Duration::from_secs(row.completed_at));
+        // A URL that is visited again keeps what is remembered of its visits while it is pending.
+        let visits = self.storage.completed(task_id)?.filter(|row| !row.is_revisit).map(|row| row.visits);
+        let completed_at = UNIX_EPOCH.checked_add(Duration::from_millis(row.completed_at));
         let status = match is_completed {
             false => UrlStatus::Pending,
             true => UrlStatus::Completed {
@@ -116,7 +126,7 @@ impl FileReader {
         let lastmod = self.storage.lastmod_of(id)?.map(lastmod_time);
         let (url, by_redirect) = (shown_url(&url).to_owned(), row.redirects > 0);
         let depth = row.depth;
-        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, path_by_redirect, lastmod, status }))
+        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, path_by_redirect, lastmod, visits, status }))
     }
 
     /// A stored page, by its URL in the admitted form.
@@ -182,10 +192,8 @@ impl FileReader {
 
     /// The row of a URL, and whether the URL is completed.
     fn row(&self, task_id: TaskId) -> Result<Option<(CompletedRow, bool)>, BackendError> {
-        if let Some(completed) = self.storage.completed(task_id)? {
-            return Ok(Some((completed, true)));
-        }
-        Ok(self.storage.task(task_id)?.map(|task| {
+        // A URL that is visited again is pending, and has the row of its last visit.
+        if let Some(task) = self.storage.task(task_id)? {
             let pending = CompletedRow {
                 from: task.from,
                 depth: task.depth,
@@ -196,9 +204,11 @@ impl FileReader {
                 completed_at: 0,
                 url: task.url,
                 outcome: String::new(),
+                visits: VisitRecord::default(),
             };
-            (pending, false)
-        }))
+            return Ok(Some((pending, false)));
+        }
+        Ok(self.storage.completed(task_id)?.map(|completed| (completed, true)))
     }
 
     /// The rows of the URLs on the path from a URL to a seed.

@@ -8,6 +8,7 @@ use super::super::stored_url::StoredUrl;
 use super::file_reader::FileReader;
 use super::outputs::RecordedOutput;
 use super::state_reader::{StateStatus, UrlHistory};
+use super::visited_urls::VisitedUrl;
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::live_settings::ControlAction;
 
@@ -30,6 +31,8 @@ pub(super) enum Inquiry {
     Control(ControlAction),
     /// Completed URLs, from this task on.
     Urls(u64),
+    /// What the visit of this number found, from this task on.
+    Visited(u32, u64),
 }
 
 /// The answer to an [`Inquiry`] of the same name.
@@ -49,6 +52,7 @@ pub(super) enum Answer {
     Control(Result<String, String>),
     /// Some of the URLs, and the ID of the next task to read.
     Urls(Vec<StoredUrl>, Option<u64>),
+    Visited(Vec<VisitedUrl>, Option<u64>),
     /// The state cannot be read, and why.
     Failed(String),
 }
@@ -70,6 +74,10 @@ impl Inquiry {
             Inquiry::Urls(first) => {
                 let (urls, next) = reader.urls(first)?;
                 Answer::Urls(urls, next)
+            }
+            Inquiry::Visited(visit, first) => {
+                let (urls, next) = reader.visited_urls(visit, first)?;
+                Answer::Visited(urls, next)
             }
             Inquiry::Control(action) => Answer::Control(Err(action.error(NOT_RUNNING))),
             Inquiry::SeedIndex => {

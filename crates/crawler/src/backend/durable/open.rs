@@ -13,7 +13,10 @@ use super::outputs::{OpenOutputs, StateOutputs};
 use super::records::{HostRow, PageRow};
 use super::scope_change::{ResumedScope, apply_scope};
 use super::seen_cache::CacheLimits;
-use super::{Batch, RecordedSettings, STATE_FILE, Tables, View, committer, retry, stored_view};
+use super::{
+    Batch, RecordedSettings, Recrawl, STATE_FILE, Tables, View, committer, recrawl, retry, schedule,
+    stored_view,
+};
 use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::{Clock, Storage, unix_millis};
 use crate::backend::local::{BackendConfig, LocalBackend, SharedState, secret};
@@ -25,7 +28,7 @@ use crate::similarity::HashKey;
 use crate::statistics::{Recorder, Statistics};
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
-pub(super) const FORMAT: u32 = 11;
+pub(super) const FORMAT: u32 = 12;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;
@@ -43,6 +46,8 @@ pub struct StateOptions {
     pub metadata: Vec<u8>,
     /// Whether URLs that failed for a reason that may pass are queued again.
     pub retry_failed: bool,
+    /// Whether the known URLs are visited again, and which of them. A visit that has not ended is continued instead.
+    pub recrawl: Option<Recrawl>,
 }
 
 /// An open state.
@@ -66,7 +71,7 @@ pub enum PriorState {
     Empty,
     /// A crawl, which is resumed.
     Existing {
-        /// Its active crawl time so far.
+        /// The active crawl time of its visit so far.
         elapsed: Duration,
     },
 }
@@ -143,12 +148,14 @@ pub(super) fn open_with<T: OpenOutputs>(
     })?;
     let is_retrying = options.retry_failed || retry::is_begun(&tables.view()?)?;
     let retried = if is_retrying { retry::retry_failed(&tables, key)? } else { 0 };
+    recrawl::begin(&tables, key, scope, options.recrawl.as_ref())?;
     apply_scope(&tables, scope, key, &outputs)?;
+    schedule::apply_rule(&tables, options.config.visits.revisit_after)?;
     let checkpoint = read_checkpoint(&tables.view()?)?;
     let statistics = stored_view::read(&tables.view()?)?.statistics;
     let prior = match is_new {
         true => PriorState::Empty,
-        false => PriorState::Existing { elapsed: checkpoint.active_time() },
+        false => PriorState::Existing { elapsed: checkpoint.visit_time() },
     };
     tables.write(&settings_batch(&options, scope))?;
     let state = restore_state(&options, tables.view()?, key, checkpoint, cache_limits)?;
@@ -191,6 +198,8 @@ fn settings_batch(options: &StateOptions, ResumedScope { scope, .. }: &ResumedSc
     batch.meta.insert("settings", options.recorded_settings.to_bytes());
     batch.meta.insert("scope", scope.settings().into_bytes());
     batch.meta.insert("metadata", options.metadata.clone());
+    // A process that runs the crawl says when its visit has ended.
+    recrawl::set_ended(&mut batch, false);
     batch
 }
 
@@ -331,9 +340,16 @@ impl StateWriter {
         Ok(self.tables.write(&batch)?)
     }
 
+    /// Records that the visit has ended: no URL is pending, or a limit is reached.
+    pub fn record_visit_end(&self) -> Result<(), Error> {
+        let mut batch = Batch::default();
+        recrawl::set_ended(&mut batch, true);
+        Ok(self.tables.write(&batch)?)
+    }
+
     /// Removes the state if the crawl failed before it admitted a URL.
     pub fn remove_if_unused(&self) {
-        if self.shared.state().counters.admitted == 0 {
+        if self.shared.state().counters.last_task_id == 0 {
             remove_unused(&self.directory);
         }
     }

@@ -13,6 +13,7 @@ use crate::prioritizer::SourceLink;
 use crate::similarity::Fingerprint;
 use crate::task::Depth;
 use crate::url_record::Discovery;
+use crate::visit::VisitRecord;
 
 /// An outstanding URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub(crate) struct TaskRow {
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
     pub(crate) is_revisit: bool,
+    /// Whether the URL was completed before: it still has the row of its last visit.
+    pub(crate) was_visited: bool,
     /// When it was admitted: Unix time in milliseconds.
     pub(crate) queued_at: u64,
     pub(crate) source_link: Option<SourceLink>,
@@ -41,11 +44,13 @@ pub(crate) struct CompletedRow {
     pub(crate) is_revisit: bool,
     /// The page number; 0 if it was not a page.
     pub(crate) page_number: u64,
-    /// Unix time in seconds.
+    /// Unix time in milliseconds.
     pub(crate) completed_at: u64,
     pub(crate) url: String,
     /// The outcome as text.
     pub(crate) outcome: String,
+    /// What is remembered of its visits.
+    pub(crate) visits: VisitRecord,
 }
 
 /// A URL in the seen set.
@@ -63,6 +68,8 @@ pub(crate) struct PageRow {
     pub(crate) stored_at: u64,
     /// Where the body is, if it is stored.
     pub(crate) body: Option<BodyLocation>,
+    /// How similar it is to the version before, in percent, if there was one and that is known.
+    pub(crate) similarity: Option<u8>,
     pub(crate) url: String,
     pub(crate) fingerprint: Fingerprint,
 }
@@ -92,16 +99,20 @@ const IS_REVISIT: u8 = 1;
 const HAS_SOURCE_LINK: u8 = 2;
 const IS_TEMPORARY: u8 = 4;
 const HAS_DISCOVERY: u8 = 8;
+const WAS_VISITED: u8 = 16;
+
+/// Stands for a similarity that is not known.
+const NO_SIMILARITY: u8 = u8::MAX;
 
 /// The bytes of a time in milliseconds.
 const TIME_BYTES: usize = 6;
 
 impl TaskRow {
     pub(crate) fn from_task(task: TaskRef) -> TaskRow {
-        let TaskRef { from, depth, redirects, is_revisit, queued_at, .. } = task;
+        let TaskRef { from, depth, redirects, is_revisit, was_visited, queued_at, .. } = task;
         let (source_link, discovery) = (task.source_link.cloned(), task.discovery.cloned());
         let url = task.url.to_string();
-        TaskRow { from, depth, redirects, is_revisit, queued_at, source_link, discovery, url }
+        TaskRow { from, depth, redirects, is_revisit, was_visited, queued_at, source_link, discovery, url }
     }
 
     pub(crate) fn into_task(self, task_id: TaskId) -> QueuedTask {
@@ -110,9 +121,20 @@ impl TaskRow {
 
     /// The task of this number.
     pub(crate) fn as_task(&self, task_id: TaskId) -> TaskRef<'_> {
-        let TaskRow { from, depth, redirects, is_revisit, queued_at, ref url, .. } = *self;
+        let TaskRow { from, depth, redirects, is_revisit, was_visited, queued_at, ref url, .. } = *self;
         let (source_link, discovery) = (self.source_link.as_ref(), self.discovery.as_ref());
-        TaskRef { task_id, from, url, depth, redirects, is_revisit, queued_at, source_link, discovery }
+        TaskRef {
+            task_id,
+            from,
+            url,
+            depth,
+            redirects,
+            is_revisit,
+            was_visited,
+            queued_at,
+            source_link,
+            discovery,
+        }
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
@@ -123,7 +145,8 @@ impl TaskRow {
         let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
         let flags = flag(IS_REVISIT, self.is_revisit)
             | flag(HAS_SOURCE_LINK, self.source_link.is_some())
-            | flag(HAS_DISCOVERY, self.discovery.is_some());
+            | flag(HAS_DISCOVERY, self.discovery.is_some())
+            | flag(WAS_VISITED, self.was_visited);
         bytes.extend([self.redirects, flags]);
         bytes.extend(&self.queued_at.to_le_bytes()[..TIME_BYTES]);
         if let Some(SourceLink { text, position }) = &self.source_link {
@@ -145,7 +168,8 @@ impl TaskRow {
         let [redirects, flags] = take(&mut bytes)?;
         let time: [u8; TIME_BYTES] = take(&mut bytes)?;
         let queued_at = time.iter().rev().fold(0, |time, byte| time << 8 | u64::from(*byte));
-        let (is_revisit, mut source_link, mut discovery) = (flags & IS_REVISIT != 0, None, None);
+        let (is_revisit, was_visited) = (flags & IS_REVISIT != 0, flags & WAS_VISITED != 0);
+        let (mut source_link, mut discovery) = (None, None);
         if flags & HAS_SOURCE_LINK != 0 {
             let position = u32::from_le_bytes(take(&mut bytes)?);
             source_link = Some(SourceLink::new(take_text(&mut bytes)?, position));
@@ -157,12 +181,22 @@ impl TaskRow {
             discovery = Some(Arc::new(Discovery { found_on, redirects }));
         }
         let url = String::from_utf8(bytes.to_vec()).ok()?;
-        Some(TaskRow { from, depth, redirects, is_revisit, queued_at, source_link, discovery, url })
+        Some(TaskRow {
+            from,
+            depth,
+            redirects,
+            is_revisit,
+            was_visited,
+            queued_at,
+            source_link,
+            discovery,
+            url,
+        })
     }
 }
 
 impl CompletedRow {
-    pub(crate) fn new(task: &QueuedTask, completed: &CompletedUrl, completed_at: u64) -> CompletedRow {
+    pub(crate) fn new(task: &QueuedTask, completed: CompletedUrl) -> CompletedRow {
         CompletedRow {
             from: task.from,
             depth: completed.depth,
@@ -170,14 +204,16 @@ impl CompletedRow {
             is_temporary: completed.outcome.is_temporary(),
             is_revisit: task.is_revisit,
             page_number: completed.page_number.unwrap_or(0),
-            completed_at,
+            completed_at: completed.at,
             url: task.url.to_string(),
             outcome: completed.outcome.to_string(),
+            visits: completed.visits,
         }
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(34 + self.url.len() + self.outcome.len());
+        let visits = self.visits.to_bytes();
+        let mut bytes = Vec::with_capacity(38 + self.url.len() + self.outcome.len() + visits.len());
         bytes.extend(self.from.0.to_le_bytes());
         bytes.extend(self.depth.to_le_bytes());
         let is_revisit = if self.is_revisit { IS_REVISIT } else { 0 };
@@ -185,9 +221,9 @@ impl CompletedRow {
         bytes.extend([self.redirects, is_revisit | is_temporary]);
         bytes.extend(self.page_number.to_le_bytes());
         bytes.extend(self.completed_at.to_le_bytes());
-        bytes.extend((self.url.len() as u32).to_le_bytes());
-        bytes.extend(self.url.as_bytes());
-        bytes.extend(self.outcome.as_bytes());
+        push_text(&mut bytes, &self.url);
+        push_text(&mut bytes, &self.outcome);
+        bytes.extend(visits);
         bytes
     }
 
@@ -203,10 +239,8 @@ impl CompletedRow {
         let (is_temporary, is_revisit) = (flags & IS_TEMPORARY != 0, flags & IS_REVISIT != 0);
         let page_number = u64::from_le_bytes(take(&mut bytes)?);
         let completed_at = u64::from_le_bytes(take(&mut bytes)?);
-        let length = u32::from_le_bytes(take(&mut bytes)?) as usize;
-        let (url, outcome) = bytes.split_at_checked(length)?;
-        let url = String::from_utf8(url.to_vec()).ok()?;
-        let outcome = String::from_utf8(outcome.to_vec()).ok()?;
+        let (url, outcome) = (take_text(&mut bytes)?, take_text(&mut bytes)?);
+        let visits = VisitRecord::from_bytes(bytes)?;
         Some(CompletedRow {
             from,
             depth,
@@ -217,6 +251,7 @@ impl CompletedRow {
             completed_at,
             url,
             outcome,
+            visits,
         })
     }
 }
@@ -248,6 +283,7 @@ impl PageRow {
         bytes.extend(location.segment.to_le_bytes());
         bytes.extend(location.offset.to_le_bytes());
         bytes.extend(location.length.to_le_bytes());
+        bytes.push(self.similarity.unwrap_or(NO_SIMILARITY));
         bytes.extend((self.url.len() as u32).to_le_bytes());
         bytes.extend(self.url.as_bytes());
         bytes.extend(self.fingerprint.to_bytes());
@@ -260,11 +296,13 @@ impl PageRow {
         let segment = u64::from_le_bytes(take(&mut bytes)?);
         let offset = u32::from_le_bytes(take(&mut bytes)?);
         let length = u32::from_le_bytes(take(&mut bytes)?);
+        let [similarity] = take(&mut bytes)?;
+        let similarity = (similarity != NO_SIMILARITY).then_some(similarity);
         let body = (kind > 0).then_some(BodyLocation { segment, offset, length, is_compressed: kind > 1 });
         let length = u32::from_le_bytes(take(&mut bytes)?) as usize;
         let (url, fingerprint) = bytes.split_at_checked(length)?;
         let url = String::from_utf8(url.to_vec()).ok()?;
-        Some(PageRow { stored_at, body, url, fingerprint: Fingerprint::from_bytes(fingerprint)? })
+        Some(PageRow { stored_at, body, similarity, url, fingerprint: Fingerprint::from_bytes(fingerprint)? })
     }
 }
 
@@ -410,6 +448,7 @@ mod tests {
             depth: 3,
             redirects: 2,
             is_revisit: true,
+            was_visited: true,
             queued_at: 1_793_858_828_009,
             source_link: None,
             discovery: None,
@@ -437,8 +476,14 @@ mod tests {
             completed_at: 12,
             url: task.url,
             outcome: "timeout".into(),
+            visits: VisitRecord::default(),
         };
-        assert_eq!(CompletedRow::from_bytes(&completed.to_bytes()), Some(completed));
+        let mut visited = VisitRecord::default();
+        (visited.version, visited.earlier) = (3, Some("page".into()));
+        for visits in [VisitRecord::default(), visited] {
+            let completed = CompletedRow { visits, ..completed.clone() };
+            assert_eq!(CompletedRow::from_bytes(&completed.to_bytes()), Some(completed));
+        }
         let link = SeenRow { task_id: TaskId(1 << 40), depth: 5 };
         assert_eq!(SeenRow::from_bytes(&link.to_bytes()), Some(link));
         let host = HostRow { not_before: 1, delay: 2, pages: 3, address_kinds: 4 };
@@ -451,8 +496,11 @@ mod tests {
         let body = BodyLocation { segment: 4, offset: 1, length: 3, is_compressed: true };
         for body in [None, Some(body), Some(BodyLocation { is_compressed: false, ..body })] {
             let fingerprint = Fingerprint { exact: 5, ..Fingerprint::not_compared() };
-            let page = PageRow { stored_at: 6, body, url: "http://a/".into(), fingerprint };
-            assert_eq!(PageRow::from_bytes(&page.to_bytes()), Some(page));
+            for similarity in [None, Some(0), Some(100)] {
+                let (url, fingerprint) = ("http://a/".into(), fingerprint.clone());
+                let page = PageRow { stored_at: 6, body, similarity, url, fingerprint };
+                assert_eq!(PageRow::from_bytes(&page.to_bytes()), Some(page));
+            }
         }
         assert_eq!(body.read(b"wxyz"), Some(Body::Compressed(b"xyz".as_slice().into())));
         assert_eq!(body.read(b"wxy"), None, "a truncated segment");

@@ -8,6 +8,7 @@ use super::records::{CompletedRow, SeenRow, TaskRow};
 use super::{Batch, Tables, View};
 use crate::backend::local::storage::unix_millis;
 use crate::similarity::HashKey;
+use crate::visit::VisitRecord;
 
 /// Number of completed URLs to read, and to queue again in one commit.
 const ROWS_PER_COMMIT: usize = 4096;
@@ -69,10 +70,15 @@ pub(super) fn retry_some(
     let mut batch = Batch { number: 1, ..Batch::default() };
     for (task_id, row) in rows {
         let row = CompletedRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
-        if row.is_temporary {
+        // A URL that is visited again keeps the row of its last visit, and may be queued already.
+        if row.is_temporary && view.task(task_id)?.is_none() {
             checkpoint.uncount(&row.url, &row.outcome, row.is_revisit).ok_or_else(|| view.wrong_counts())?;
-            batch.completed.insert(task_id, None);
-            batch.tasks.insert(task_id, Some(pending(row, &view, key)?.to_bytes()));
+            let was_visited = row.visits != VisitRecord::default();
+            if !was_visited {
+                batch.completed.insert(task_id, None);
+            }
+            let task = TaskRow { was_visited, ..pending(row, &view, key)? };
+            batch.tasks.insert(task_id, Some(task.to_bytes()));
         }
     }
     let retried = batch.tasks.len() as u64;
@@ -84,10 +90,11 @@ pub(super) fn retry_some(
 }
 
 /// The row of a completed URL that is pending again, with the smallest depth at which it was found.
-fn pending(row: CompletedRow, view: &View, key: HashKey) -> Result<TaskRow, BackendError> {
+pub(super) fn pending(row: CompletedRow, view: &View, key: HashKey) -> Result<TaskRow, BackendError> {
     let seen = view.seen(key.url_id(&row.url))?.and_then(|seen| SeenRow::from_bytes(&seen));
     let depth = seen.map_or(row.depth, |seen| seen.depth.min(row.depth));
     let CompletedRow { from, redirects, is_revisit, url, .. } = row;
     let (queued_at, source_link, discovery) = (unix_millis(), None, None);
-    Ok(TaskRow { from, depth, redirects, is_revisit, queued_at, source_link, discovery, url })
+    let was_visited = true;
+    Ok(TaskRow { from, depth, redirects, is_revisit, was_visited, queued_at, source_link, discovery, url })
 }

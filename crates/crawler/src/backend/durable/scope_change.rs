@@ -11,11 +11,12 @@ use super::{Batch, Tables, View};
 use crate::backend::local::storage::unix_millis;
 use crate::error::Error;
 use crate::outcome::Outcome;
-use crate::scope::Scope;
+use crate::scope::{RejectReason, Scope};
 use crate::seed_list::SeedIndex;
 use crate::similarity::HashKey;
 use crate::task_kind::{TaskKind, shown_url};
 use crate::url_record::UrlRecord;
+use crate::visit::VisitRecord;
 
 /// Number of pending URLs to check, and to complete in one commit.
 const ROWS_PER_COMMIT: usize = 4096;
@@ -54,24 +55,12 @@ pub(super) fn apply_scope(
         let (mut rejected, mut written) = (Vec::new(), Vec::new());
         for (task_id, row) in rows {
             let row = TaskRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
-            let is_seed = match TaskKind::of(&row.url) {
-                // Its depth is another one: the number of indexes that led to it.
-                TaskKind::Sitemap => row.from.0 == task_id,
-                _ => row.depth == 0 && row.redirects == 0,
-            };
-            // A revisit has an outcome already.
-            if is_seed || row.is_revisit {
-                continue;
-            }
-            let found_on = match TaskKind::of(&row.url) {
-                TaskKind::Requisite => view.url_and_source(row.from)?.map(|(url, _)| url),
-                _ => None,
-            };
-            let Err(why) = scope.check_task(&row.url, found_on.as_deref()) else { continue };
+            let Some(why) = rejection(&view, &scope, task_id, &row)? else { continue };
             let outcome = Outcome::Rejected { why };
             checkpoint.count_completed(&row.url, &outcome.label());
             batch.tasks.insert(task_id, None);
-            batch.completed.insert(task_id, Some(completed(&row, &outcome).to_bytes()));
+            let visits = visits_of(&view, task_id, &row)?;
+            batch.completed.insert(task_id, Some(completed(&row, &outcome, visits).to_bytes()));
             if outputs.wants_urls() {
                 let writes = outputs.render_url(&record(&view, task_id, &row, &outcome)?);
                 if !writes.is_empty() {
@@ -93,6 +82,38 @@ pub(super) fn apply_scope(
     }
 }
 
+/// Why the scope leaves a pending URL out, if it does.
+pub(super) fn rejection(
+    view: &View,
+    scope: &Scope,
+    task_id: u64,
+    row: &TaskRow,
+) -> Result<Option<RejectReason>, BackendError> {
+    let is_seed = match TaskKind::of(&row.url) {
+        // Its depth is another one: the number of indexes that led to it.
+        TaskKind::Sitemap => row.from.0 == task_id,
+        _ => row.depth == 0 && row.redirects == 0,
+    };
+    // A revisit has an outcome already.
+    if is_seed || row.is_revisit {
+        return Ok(None);
+    }
+    let found_on = match TaskKind::of(&row.url) {
+        TaskKind::Requisite => view.url_and_source(row.from)?.map(|(url, _)| url),
+        _ => None,
+    };
+    Ok(scope.check_task(&row.url, found_on.as_deref()).err())
+}
+
+/// What is remembered of the visits of a URL.
+fn visits_of(view: &View, task_id: u64, row: &TaskRow) -> Result<VisitRecord, BackendError> {
+    if !row.was_visited {
+        return Ok(VisitRecord::default());
+    }
+    let last = view.completed(task_id)?.and_then(|row| CompletedRow::from_bytes(&row));
+    last.map(|row| row.visits).ok_or_else(|| view.damaged())
+}
+
 fn record(
     view: &View,
     task_id: u64,
@@ -105,7 +126,7 @@ fn record(
     Ok(UrlRecord { done, ..UrlRecord::new(url, outcome, depth, discovery, row.queued_at) })
 }
 
-fn completed(row: &TaskRow, outcome: &Outcome) -> CompletedRow {
+fn completed(row: &TaskRow, outcome: &Outcome, visits: VisitRecord) -> CompletedRow {
     CompletedRow {
         from: row.from,
         depth: row.depth,
@@ -113,8 +134,9 @@ fn completed(row: &TaskRow, outcome: &Outcome) -> CompletedRow {
         is_temporary: outcome.is_temporary(),
         is_revisit: row.is_revisit,
         page_number: 0,
-        completed_at: unix_millis() / 1000,
+        completed_at: unix_millis(),
         url: row.url.clone(),
         outcome: outcome.to_string(),
+        visits,
     }
 }

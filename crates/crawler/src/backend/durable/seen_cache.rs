@@ -87,7 +87,7 @@ impl SeenMap {
         self.table.find(id, |(other, _)| *other == id).map(|(_, row)| *row)
     }
 
-    fn set(&mut self, id: u64, row: SeenRow) {
+    pub(crate) fn set(&mut self, id: u64, row: SeenRow) {
         match self.table.find_mut(id, |(other, _)| *other == id) {
             Some(entry) => entry.1 = row,
             None => drop(self.table.insert_unique(id, (id, row), |(id, _)| *id)),

@@ -17,6 +17,7 @@ use super::inquiry::{Answer, Inquiry, NOT_RUNNING};
 use super::open::{check_is_directory, read_hash_key};
 use super::outputs::RecordedOutput;
 use super::socket::{self, AskError};
+use super::visited_urls::VisitedUrl;
 use super::{Batch, Tables};
 use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crate::error::{Error, StorageError, StorageErrorKind};
@@ -29,6 +30,7 @@ use crate::similarity::HashKey;
 use crate::statistics::Statistics;
 use crate::task::Depth;
 use crate::task_kind::TaskKind;
+use crate::visit::VisitRecord;
 
 /// How often a state that is in use is tried again if its process does not answer: the process may be starting or exiting, or
 /// other readers use the state.
@@ -68,6 +70,9 @@ pub struct UrlHistory {
     pub path_by_redirect: Vec<bool>,
     /// When the page was last modified, if a sitemap says so.
     pub lastmod: Option<SystemTime>,
+    /// What is remembered of its visits.
+    #[doc(hidden)]
+    pub visits: Option<VisitRecord>,
     /// Whether the URL is pending, or its outcome.
     pub status: UrlStatus,
 }
@@ -286,6 +291,23 @@ impl StateReader {
         loop {
             match self.answer(Inquiry::Urls(first))? {
                 Answer::Urls(urls, next) => {
+                    urls.into_iter().for_each(&mut each);
+                    let Some(next) = next else { return Ok(()) };
+                    first = next;
+                }
+                other => return Err(other.unexpected()),
+            }
+            self.pause();
+        }
+    }
+
+    /// Calls `each` with every URL that is or was a page, and what the visit of this number found.
+    #[doc(hidden)]
+    pub fn each_visited_url(&mut self, visit: u32, mut each: impl FnMut(VisitedUrl)) -> Result<(), Error> {
+        let mut first = 0;
+        loop {
+            match self.answer(Inquiry::Visited(visit, first))? {
+                Answer::Visited(urls, next) => {
                     urls.into_iter().for_each(&mut each);
                     let Some(next) = next else { return Ok(()) };
                     first = next;

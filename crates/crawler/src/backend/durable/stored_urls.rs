@@ -42,7 +42,7 @@ impl FileReader {
     }
 
     fn stored_url(&self, task_id: TaskId, row: CompletedRow) -> Result<StoredUrl, BackendError> {
-        let at = UNIX_EPOCH.checked_add(Duration::from_secs(row.completed_at));
+        let at = UNIX_EPOCH.checked_add(Duration::from_millis(row.completed_at));
         let CompletedRow { from, depth, redirects, url, outcome, .. } = row;
         let mut stored = StoredUrl {
             link_id: self.storage.key.url_id(shown_url(&url)),
@@ -53,7 +53,8 @@ impl FileReader {
             task_url: Some(url),
         };
         if let Some(url) = stored.task_url.as_deref().filter(|_| stored.has_failed()) {
-            let (is_revisit, queued_at, source_link, discovery) = (false, 0, None, None);
+            let (is_revisit, was_visited) = (false, false);
+            let (queued_at, source_link, discovery) = (0, None, None);
             let task = TaskRef {
                 task_id,
                 from,
@@ -61,6 +62,7 @@ impl FileReader {
                 depth,
                 redirects,
                 is_revisit,
+                was_visited,
                 queued_at,
                 source_link,
                 discovery,

@@ -38,6 +38,7 @@ const SMALL_CACHE: CacheLimits = CacheLimits { half: 4, write_at: 6 };
 
 fn options(queue_size: usize) -> StateOptions {
     let config = BackendConfig {
+        visits: Default::default(),
         queue_size,
         priority_queues: PriorityQueues::new(3).unwrap(),
         workers: 1,
@@ -56,6 +57,7 @@ fn options(queue_size: usize) -> StateOptions {
         hosts: HostLimits::default(),
     };
     StateOptions {
+        recrawl: None,
         config,
         delay: Duration::ZERO,
         recorded_settings: RecordedSettings::default(),

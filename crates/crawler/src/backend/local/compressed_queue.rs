@@ -41,7 +41,9 @@ const HAS_SOURCE_LINK: u64 = 2;
 const HAS_TIME: u64 = 4;
 /// It was found otherwise than the previous task.
 const HAS_DISCOVERY: u64 = 8;
-const FLAG_BITS: u32 = 4;
+/// The URL is visited again.
+const WAS_VISITED: u64 = 16;
+const FLAG_BITS: u32 = 5;
 
 impl CompressedUrlQueue {
     pub(crate) fn len(&self) -> usize {
@@ -72,7 +74,8 @@ impl CompressedUrlQueue {
         let flags = flag(IS_REVISIT, task.is_revisit)
             | flag(HAS_SOURCE_LINK, task.source_link.is_some())
             | flag(HAS_TIME, task.queued_at != last.queued_at)
-            | flag(HAS_DISCOVERY, new_discovery.is_some());
+            | flag(HAS_DISCOVERY, new_discovery.is_some())
+            | flag(WAS_VISITED, task.was_visited);
         write_varint(chunk, u64::from(redirects) << FLAG_BITS | flags);
         write_varint(chunk, shared as u64);
         write_varint(chunk, suffix.len() as u64);
@@ -133,6 +136,7 @@ impl CompressedUrlQueue {
             depth,
             redirects: (flags >> FLAG_BITS) as u8,
             is_revisit: has(IS_REVISIT),
+            was_visited: has(WAS_VISITED),
             queued_at,
             source_link,
             discovery,
@@ -252,6 +256,7 @@ mod tests {
             depth,
             redirects,
             is_revisit,
+            was_visited: is_revisit,
             queued_at: 1_793_858_828_009 + from % 3,
             source_link,
             discovery: discoveries[(from % 5) as usize].clone().map(Arc::new),

@@ -12,6 +12,9 @@ use crate::similarity::{ContentType, Fingerprint, Index, Lookup, Match, Threshol
 /// LZ4 expands a byte to at most this many. A stored page that claims to be larger is damaged.
 const MAX_EXPANSION: usize = 255;
 
+/// The order of expiry is rid of old entries when it has twice as many as there are pages, and at least this many.
+const MIN_ORDER: usize = 1024;
+
 pub(crate) struct ContentIndex {
     /// `None` if duplicate detection is off.
     index: Option<Index>,
@@ -30,6 +33,10 @@ struct StoredPage {
     stored_at: Duration,
     bytes: u64,
     content_type: ContentType,
+    /// The body and link targets, to recognise another version.
+    exact: u128,
+    /// Its number in the index.
+    number: u32,
 }
 
 /// What the index knows about a page.
@@ -65,7 +72,8 @@ impl ContentIndex {
         stored_at: Duration,
     ) {
         self.bytes += bytes;
-        self.pages.insert(id, StoredPage { stored_at, bytes, content_type: fingerprint.content_type });
+        let (content_type, exact) = (fingerprint.content_type, fingerprint.exact);
+        self.pages.insert(id, StoredPage { stored_at, bytes, content_type, exact, number: 0 });
         self.urls.insert_text(id, url);
         self.restoring.push((stored_at, id, fingerprint));
     }
@@ -76,8 +84,8 @@ impl ContentIndex {
         restored.sort_by_key(|(stored_at, id, _)| (*stored_at, *id));
         for (stored_at, id, fingerprint) in restored {
             self.order.push_back((stored_at, id));
-            if let Some(index) = &mut self.index {
-                index.insert(&fingerprint, id, stored_at);
+            if let (Some(index), Some(page)) = (&mut self.index, self.pages.get_mut(&id)) {
+                page.number = index.insert(&fingerprint, id, stored_at);
             }
         }
     }
@@ -119,20 +127,56 @@ impl ContentIndex {
         self.pages.get(&id).map(|page| page.content_type)
     }
 
-    /// Adds a page whose body takes `bytes`.
+    /// Adds a page whose body takes `bytes`, or its next version.
     pub(crate) fn add(&mut self, id: u64, url: &str, fingerprint: &Fingerprint, bytes: u64, now: Duration) {
-        // A page that was delivered again after a crash is in the index already.
-        if let Some(index) = &mut self.index
-            && !self.pages.contains_key(&id)
-        {
-            index.insert(fingerprint, id, now);
+        let (content_type, exact) = (fingerprint.content_type, fingerprint.exact);
+        let before = self.pages.get(&id).map(|page| (page.exact, page.number, page.bytes));
+        let mut number = 0;
+        if let Some(index) = &mut self.index {
+            number = match before {
+                // A page that was delivered again after a crash is in the index already.
+                Some((before, number, _)) if before == exact => number,
+                before => {
+                    // No page is a duplicate of an earlier version.
+                    before.into_iter().for_each(|(_, number, _)| index.forget(number));
+                    index.insert(fingerprint, id, now)
+                }
+            };
         }
-        self.bytes += bytes;
+        if before.is_none() {
+            self.urls.insert_text(id, url);
+        }
+        self.bytes = self.bytes + bytes - before.map_or(0, |(_, _, bytes)| bytes);
         self.order.push_back((now, id));
-        self.urls.insert_text(id, url);
-        let page = StoredPage { stored_at: now, bytes, content_type: fingerprint.content_type };
-        if let Some(before) = self.pages.insert(id, page) {
-            self.bytes -= before.bytes;
+        self.pages.insert(id, StoredPage { stored_at: now, bytes, content_type, exact, number });
+        self.compact();
+    }
+
+    /// Removes a page that is gone. Returns whether it was stored.
+    pub(crate) fn remove(&mut self, id: u64) -> bool {
+        let Some(page) = self.pages.remove(&id) else { return false };
+        if let Some(index) = &mut self.index {
+            index.forget(page.number);
+        }
+        self.bytes -= page.bytes;
+        self.urls.remove(id);
+        self.compact();
+        true
+    }
+
+    /// Returns the memory of versions that were replaced, and of pages that are gone.
+    fn compact(&mut self) {
+        if let Some(index) = self.index.as_mut().filter(|index| index.is_sparse()) {
+            for (id, number) in index.compact() {
+                if let Some(page) = self.pages.get_mut(&id) {
+                    page.number = number;
+                }
+            }
+        }
+        if self.order.len() > MIN_ORDER.max(2 * self.pages.len()) {
+            let pages = &self.pages;
+            self.order
+                .retain(|(stored_at, id)| pages.get(id).is_some_and(|page| page.stored_at == *stored_at));
         }
     }
 

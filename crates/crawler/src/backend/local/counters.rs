@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::outcome::Outcome;
 use crate::stats::RequestCounter;
@@ -21,6 +22,11 @@ pub(crate) struct CrawlCounters {
     pub(crate) sitemap_urls: u64,
     /// Requisites that were admitted from stylesheets.
     pub(crate) stylesheet_requisites: u64,
+    /// The visits before this one, and the pages that they had.
+    pub(crate) earlier_visits: u32,
+    pub(crate) earlier_pages: u64,
+    /// The active crawl time when this one began.
+    pub(crate) earlier_time: Duration,
     /// How many URLs had writes to the outputs.
     pub(crate) output_writes: u64,
     /// HTTP requests sent, counted by the fetchers.
@@ -28,6 +34,11 @@ pub(crate) struct CrawlCounters {
 }
 
 impl CrawlCounters {
+    /// The number of the visit. The first one has the number 1.
+    pub(crate) fn visit(&self) -> u32 {
+        self.earlier_visits.saturating_add(1)
+    }
+
     /// Counts a completed URL.
     pub(crate) fn count_outcome(&mut self, outcome: &Outcome) {
         add(&mut self.outcomes, &outcome.label(), 1);

@@ -10,12 +10,14 @@ use super::compressed_queue::CompressedUrlQueue;
 use super::seen_urls::{SeenLookup, SeenUrls};
 use super::segment_store::SegmentStore;
 use super::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
+use super::visited_urls::VisitedUrls;
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::similarity::{Fingerprint, HashKey};
 use crate::task::Depth;
 use crate::url_record::Discovery;
+use crate::visit::{PreviousVisit, VisitSettings};
 
 /// Storage in memory.
 pub struct MemoryStorage {
@@ -25,6 +27,9 @@ pub struct MemoryStorage {
     bodies: SegmentStore,
     /// When pages were last modified, by the IDs of their URLs.
     lastmods: HashMap<u64, u32>,
+    /// The visits of URLs, and when they are due again. Empty unless URLs are visited again.
+    visits: VisitedUrls,
+    keeps_visits: bool,
 }
 
 impl MemoryStorage {
@@ -35,6 +40,8 @@ impl MemoryStorage {
             overflow: CompressedUrlQueue::default(),
             bodies: SegmentStore::default(),
             lastmods: HashMap::new(),
+            visits: VisitedUrls::default(),
+            keeps_visits: config.visits.are_kept,
         }
     }
 
@@ -110,10 +117,40 @@ impl Storage for MemoryStorage {
 
     fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl) {
         self.seen.set_outstanding(id, false);
+        if self.keeps_visits && !task.is_revisit {
+            self.visits.complete(id, &completed);
+        }
         // Only URLs with links are revisited when they are found at a smaller depth.
         if !task.is_revisit && !completed.outcome.has_links() {
             self.seen.forget_depth(id);
         }
+    }
+
+    fn previous_visit(&self, task: &QueuedTask) -> Result<Option<PreviousVisit>, BackendError> {
+        Ok(if task.was_visited { self.visits.previous(self.id(&task.url)) } else { None })
+    }
+
+    fn schedule(&mut self, id: u64, task: &QueuedTask, due: u64) {
+        self.visits.schedule(id, task, due);
+    }
+
+    fn make_due(&mut self, id: u64, modified: u32, _: u32, _: VisitSettings) -> Result<(), BackendError> {
+        self.visits.make_due(id, modified);
+        Ok(())
+    }
+
+    fn take_due(&mut self, now: u64, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
+        let tasks = self.visits.take_due(now, max);
+        tasks.iter().for_each(|task| self.seen.set_outstanding(self.key.url_id(&task.url), true));
+        Ok(tasks)
+    }
+
+    fn next_due(&mut self) -> Result<Option<u64>, BackendError> {
+        Ok(self.visits.next_due())
+    }
+
+    fn scheduled_len(&self) -> u64 {
+        self.visits.scheduled_len()
     }
 
     fn set_lastmod(&mut self, id: u64, lastmod: u32) {
@@ -141,10 +178,12 @@ impl Storage for MemoryStorage {
         _: Option<u64>,
         body: Option<&Body>,
         _: Duration,
-    ) {
-        if let Some(body) = body {
-            self.bodies.insert(id, body);
+    ) -> Result<(), BackendError> {
+        match body {
+            Some(body) => self.bodies.insert(id, body),
+            None => self.bodies.remove(id),
         }
+        Ok(())
     }
 
     fn body(&self, id: u64) -> Result<Option<Body>, BackendError> {

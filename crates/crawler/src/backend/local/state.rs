@@ -4,6 +4,7 @@ mod content;
 mod limits;
 mod pending;
 mod requisites;
+mod visits;
 mod workers;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -69,6 +70,8 @@ pub(crate) struct LocalState<S: Storage> {
     unreachable_hosts: BTreeMap<String, String>,
     /// The sitemaps that failed since the process started, and why. Not all of them if there are many.
     failed_sitemaps: BTreeMap<String, String>,
+    /// When the next completed URL is due again, as Unix time in milliseconds, if that is known.
+    next_due: Option<u64>,
 }
 
 struct ActiveLease {
@@ -132,6 +135,7 @@ impl<S: Storage> LocalState<S> {
             leased: vec![0; usize::from(config.workers)],
             unreachable_hosts: BTreeMap::new(),
             failed_sitemaps: BTreeMap::new(),
+            next_due: None,
             config,
         }
     }
@@ -201,8 +205,18 @@ impl<S: Storage> LocalState<S> {
         let task_id = TaskId(self.counters.last_task_id);
         let NewTask { url, depth, redirects, from, is_revisit, queued_at, source_link, discovery } = task;
         let from = from.unwrap_or(task_id);
-        let task =
-            TaskRef { task_id, from, url, depth, redirects, is_revisit, queued_at, source_link, discovery };
+        let task = TaskRef {
+            task_id,
+            from,
+            url,
+            depth,
+            redirects,
+            is_revisit,
+            was_visited: false,
+            queued_at,
+            source_link,
+            discovery,
+        };
         self.budgets.admitted(url);
         // Always behind the URLs that wait already, so that the order stays the order of admission.
         let requisites = Self::is_requisite(url).then(|| {
@@ -224,6 +238,7 @@ impl<S: Storage> LocalState<S> {
     pub(crate) fn take_unprioritized(&mut self, max: usize) -> Result<Vec<UnprioritizedUrl>, BackendError> {
         // After a resume, all URLs are still in the storage.
         self.fill_url_queue()?;
+        self.queue_due()?;
         if self.waiting.is_full() {
             return Ok(Vec::new());
         }
@@ -276,6 +291,7 @@ impl<S: Storage> LocalState<S> {
     }
 
     pub(crate) fn lease(&mut self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, BackendError> {
+        self.queue_due()?;
         self.run_timers();
         self.offer_requisites()?;
         let requisites_only = self.budgets.pages_exhausted();
@@ -293,6 +309,7 @@ impl<S: Storage> LocalState<S> {
                 depth: self.storage.depth(&task),
                 redirects: task.redirects,
                 is_revisit: task.is_revisit,
+                previous: self.previous_visit(&task)?,
                 cooldown: self.cooldowns.remaining(&task.url).max(site_cooldown),
                 no_request,
                 lastmod: self.storage.lastmod(&task)?,
@@ -321,7 +338,7 @@ impl<S: Storage> LocalState<S> {
     /// When URLs become available for a worker without an operation, and the [timers](LocalState::run_timers) are to be
     /// run.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        self.waiting.next_timer()
+        self.waiting.next_timer().into_iter().chain(self.due_timer()).min()
     }
 
     pub(crate) fn reserve(&mut self, lease: &Lease, read: BodyBytes) -> BudgetDecision {
@@ -355,6 +372,7 @@ impl<S: Storage> LocalState<S> {
             depth: self.storage.depth(&active.task),
             redirects,
             is_revisit,
+            previous: None,
             cooldown: Duration::ZERO,
             no_request: None,
             lastmod: None,
@@ -396,7 +414,8 @@ impl<S: Storage> LocalState<S> {
             writes,
             host_delay,
             site_cooldown,
-            request: _,
+            request,
+            response,
         } = completion;
         if self.leases.get(&lease.task_id).is_none_or(|active| active.lease_id != lease.lease_id) {
             return Ok(CompleteResult::StaleLease);
@@ -420,7 +439,7 @@ impl<S: Storage> LocalState<S> {
         self.admit_outlinks(&sitemaps, lease.task_id)?;
         self.admit_requisites(requisites, lease.task_id)?;
         for (id, lastmod) in lastmods {
-            self.storage.set_lastmod(id, lastmod);
+            self.set_lastmod(id, lastmod)?;
         }
         let Some(ActiveLease { task, is_blocked, reservation, .. }) = self.end_lease(lease.task_id) else {
             return Ok(CompleteResult::StaleLease);
@@ -434,10 +453,14 @@ impl<S: Storage> LocalState<S> {
             self.record_failed_sitemap(&lease.url, &outcome);
             self.counters.links_seen += seen;
             self.counters.count_rejected(rejected_links);
-            self.count_links(&linked_domains);
+            // The pages that link to a domain are counted once.
+            if !task.was_visited {
+                self.count_links(&linked_domains);
+            }
         }
         let is_page = outcome == Outcome::Page && !task.is_revisit;
         let page_number = self.budgets.commit(&task.url, reservation, is_page, bytes);
+        let page_number = page_number.map(|number| self.counters.earlier_pages + number);
         let sequence = self.record_writes(page_number, writes);
         if page_number.is_some() {
             for (key, pages) in self.budgets.pages_of_groups(&task.url) {
@@ -445,7 +468,14 @@ impl<S: Storage> LocalState<S> {
             }
         }
         let (id, depth) = (self.storage.id(&task.url), self.storage.depth(&task));
-        self.storage.complete(id, &task, CompletedUrl { outcome: &outcome, depth, page_number });
+        let visits = self.visits_after(&lease, &outcome, response, &request);
+        if visits.is_gone() && !task.is_revisit {
+            self.remove_content(id)?;
+        }
+        let at = unix_millis();
+        let due = self.due_again(&task, &outcome, &visits, at);
+        self.storage.complete(id, &task, CompletedUrl { outcome: &outcome, depth, page_number, visits, at });
+        due.into_iter().for_each(|due| self.schedule(id, &task, due));
         // Found at a smaller depth while it was leased: its links were admitted with too large a depth.
         if depth < lease.depth && outcome.has_links() {
             let (redirects, from, queued_at) = (task.redirects, Some(task.from), unix_millis());
@@ -549,7 +579,7 @@ impl<S: Storage> LocalState<S> {
         let has_unprioritized = !self.url_queue.is_empty() || !self.reprioritizing.is_empty();
         Work {
             prioritizer: has_unprioritized && !self.waiting.is_full(),
-            is_finished: self.counters.admitted == self.counters.completed,
+            is_finished: self.unfinished() == 0,
             workers: self.waiting.take_workers_to_wake(),
             events: self.waiting.take_events(),
         }
@@ -603,6 +633,9 @@ impl<S: Storage> LocalState<S> {
             seen_urls: self.storage.seen_len(),
             stored_pages,
             stored_bytes,
+            visit: if self.config.visits.are_kept { self.counters.visit() } else { 0 },
+            scheduled: self.storage.scheduled_len(),
+            next_due: self.next_due,
             prioritizer_service: None,
         }
     }

@@ -18,6 +18,7 @@ use crate::prioritizer::SourceLink;
 use crate::similarity::Fingerprint;
 use crate::task::Depth;
 use crate::url_record::Discovery;
+use crate::visit::{PreviousVisit, VisitRecord, VisitSettings};
 
 /// An outstanding URL, in any queue.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(crate) struct QueuedTask {
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
     pub(crate) is_revisit: bool,
+    /// Whether the URL was completed before, and is visited again.
+    pub(crate) was_visited: bool,
     /// When it was admitted: Unix time in milliseconds; 0 if that is not known.
     pub(crate) queued_at: u64,
     /// The link through which it was admitted, if the prioritizer wants it.
@@ -52,6 +55,7 @@ pub(crate) struct TaskRef<'u> {
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
     pub(crate) is_revisit: bool,
+    pub(crate) was_visited: bool,
     pub(crate) queued_at: u64,
     pub(crate) source_link: Option<&'u SourceLink>,
     pub(crate) discovery: Option<&'u Arc<Discovery>>,
@@ -66,6 +70,7 @@ impl TaskRef<'_> {
             depth: self.depth,
             redirects: self.redirects,
             is_revisit: self.is_revisit,
+            was_visited: self.was_visited,
             queued_at: self.queued_at,
             source_link: self.source_link.cloned().map(Arc::new),
             discovery: self.discovery.cloned(),
@@ -85,6 +90,7 @@ impl QueuedTask {
             depth: self.depth,
             redirects: self.redirects,
             is_revisit: self.is_revisit,
+            was_visited: self.was_visited,
             queued_at: self.queued_at,
             source_link: self.source_link.as_deref(),
             discovery: self.discovery.as_ref(),
@@ -114,6 +120,10 @@ pub(crate) struct CompletedUrl<'a> {
     pub(crate) depth: Depth,
     /// The page number, if it was a page.
     pub(crate) page_number: Option<u64>,
+    /// What is remembered of the visits of the URL.
+    pub(crate) visits: VisitRecord,
+    /// When it was completed: Unix time in milliseconds.
+    pub(crate) at: u64,
 }
 
 /// A page body as it is stored.
@@ -186,11 +196,47 @@ pub(crate) trait Storage: Send + 'static {
     /// How the URL of a task was found. `None` for a seed, and if it is not known.
     fn discovery(&self, task: &QueuedTask) -> Result<Option<Arc<Discovery>>, BackendError>;
 
+    /// The last visit of a task's URL that is visited again. Only for a storage that remembers visits.
+    fn previous_visit(&self, _task: &QueuedTask) -> Result<Option<PreviousVisit>, BackendError> {
+        Ok(None)
+    }
+
+    /// Schedules a URL that is completed now: it is due at this Unix time in milliseconds. Only for a storage that remembers visits, like
+    /// the next four.
+    fn schedule(&mut self, _id: u64, _task: &QueuedTask, _due: u64) {}
+
+    /// Makes a URL due at once that was modified at this Unix time in seconds, if it is completed, was last visited before, and
+    /// unless it was visited in this visit of a crawl that visits each URL once.
+    fn make_due(
+        &mut self,
+        _id: u64,
+        _modified: u32,
+        _visit: u32,
+        _settings: VisitSettings,
+    ) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    /// Takes up to `max` URLs that are due out of the schedule. They are outstanding now.
+    fn take_due(&mut self, _now: u64, _max: usize) -> Result<Vec<QueuedTask>, BackendError> {
+        Ok(Vec::new())
+    }
+
+    /// When the next URL is due.
+    fn next_due(&mut self) -> Result<Option<u64>, BackendError> {
+        Ok(None)
+    }
+
+    /// Number of URLs in the schedule.
+    fn scheduled_len(&self) -> u64 {
+        0
+    }
+
     /// Number of URLs in the seen set.
     fn seen_len(&self) -> usize;
 
-    /// Stores a page, or only its fingerprint if there is no body. A body of this size that is not given is stored by
-    /// the worker.
+    /// Stores a page, or only its fingerprint if there is no body, in place of an earlier version. A body of this size that is
+    /// not given is stored by the worker.
     fn store_page(
         &mut self,
         id: u64,
@@ -199,12 +245,12 @@ pub(crate) trait Storage: Send + 'static {
         body_bytes: Option<u64>,
         body: Option<&Body>,
         now: Duration,
-    );
+    ) -> Result<(), BackendError>;
 
     /// Returns a stored page.
     fn body(&self, id: u64) -> Result<Option<Body>, BackendError>;
 
-    /// Removes a page that has expired.
+    /// Removes a page that has expired or is gone.
     fn remove_page(&mut self, id: u64) -> Result<(), BackendError>;
 
     /// Stores when the next request to a host is allowed.

@@ -17,6 +17,7 @@ use crate::domain::Domain;
 use crate::outcome::Outcome;
 use crate::stats::BodyBytes;
 use crate::url_record::RequestRecord;
+use crate::visit::ResponseFacts;
 
 /// Identifies the session of a worker: from when its process joins until it leaves or has to start a new session. Of two
 /// sessions of a worker, the larger one is the later one.
@@ -190,6 +191,7 @@ impl CompletedLease {
             // The worker has written the page to its part files.
             writes: Vec::new(),
             request: RequestRecord::default(),
+            response: ResponseFacts::default(),
             host_delay: self.host_delay,
             site_cooldown: self.site_cooldown,
         }

@@ -15,6 +15,7 @@ use crate::prioritizer::PriorityQueues;
 use crate::similarity::{HashKey, Threshold};
 use crate::strip_query::StripQuery;
 use crate::time_text::time_text;
+use crate::visit::VisitSettings;
 
 /// The layout of the keys. A crawl of another layout is refused.
 const LAYOUT: u32 = 9;
@@ -157,6 +158,7 @@ fn settings_of(described: &BTreeMap<String, String>) -> Option<BackendConfig> {
         max_pages: number("--max-pages")?,
         max_bytes: number("--max-bytes")?,
         max_page_bytes: number("--max-page-bytes")?,
+        visits: VisitSettings::default(),
         max_pages_per_host: number("--max-pages-per-host")?,
         max_pages_per_site: number("--max-pages-per-site")?,
         hosts: HostLimits { site_delay: time("--site-delay in milliseconds")?, ..HostLimits::default() },

@@ -109,7 +109,8 @@ impl RedisStateReader {
             path_by_redirect.push(page.by_redirect);
             next = page.from;
         }
-        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, path_by_redirect, lastmod, status }))
+        let visits = None;
+        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, path_by_redirect, lastmod, visits, status }))
     }
 
     /// What the record of a completed URL does not tell.

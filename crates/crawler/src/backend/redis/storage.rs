@@ -165,7 +165,7 @@ impl Storage for RedisStorage {
     }
 
     fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl) {
-        let record = CompletedRecord::new(id, task, &completed, unix_millis() / 1000);
+        let record = CompletedRecord::new(id, task, &completed, completed.at / 1000);
         self.batch.completed.extend(record.to_bytes());
         if let Some(reason) = ReasonRow::of(&task.url, completed.outcome) {
             self.batch.reasons.insert(id, Some(reason.to_bytes()));
@@ -205,7 +205,7 @@ impl Storage for RedisStorage {
         body_bytes: Option<u64>,
         _: Option<&Body>,
         now: Duration,
-    ) {
+    ) -> Result<(), BackendError> {
         // The worker stores the body, so only its size is known here.
         let body = body_bytes.map(|bytes| BodyLocation {
             segment: 0,
@@ -214,8 +214,10 @@ impl Storage for RedisStorage {
             is_compressed: false,
         });
         let stored_at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        let row = PageRow { stored_at, body, url: url.to_owned(), fingerprint: fingerprint.clone() };
+        let (url, fingerprint) = (url.to_owned(), fingerprint.clone());
+        let row = PageRow { stored_at, body, similarity: None, url, fingerprint };
         self.batch.pages.insert(id, Some(row.to_bytes()));
+        Ok(())
     }
 
     fn body(&self, _: u64) -> Result<Option<Body>, BackendError> {

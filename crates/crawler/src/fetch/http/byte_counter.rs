@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::body::BodyPolicy;
 use super::recorded_exchange::RecordedExchange;
+use super::validators::Validators;
 use crate::exchange::{Exchange, Truncation};
 use crate::outcome::Outcome;
 use crate::statistics::Recorder;
@@ -41,6 +42,11 @@ pub trait ByteBudget: Sync {
 
     /// Called when a response begins, with its status and its Content-Type.
     fn response_started(&self, _status: u16, _content_type: Option<&str>) {}
+
+    /// The validators of the response that is known already. The request asks for another one only.
+    fn validators(&self) -> Option<&Validators> {
+        None
+    }
 
     /// Takes the next bytes of a body with the policy [`BodyPolicy::Stream`]. Returns whether more are wanted.
     fn receive(&self, _bytes: &[u8]) -> bool {
@@ -160,6 +166,11 @@ impl<'b> ByteCounter<'b> {
     /// How far the request came.
     pub fn progress(&self) -> RequestProgress {
         self.counts().progress
+    }
+
+    /// The validators of the response that is known already.
+    pub(super) fn validators(&self) -> Option<&Validators> {
+        self.budget.validators()
     }
 
     /// Records whether the request was sent.

@@ -45,7 +45,9 @@ fn duplicate_is_found_only_under_another_url() {
 fn page_stored_twice_is_found_under_the_other_url() {
     for order in [[1, 2], [2, 1]] {
         let mut index = index();
-        order.iter().for_each(|&url| index.insert(&large(1, 0), url, START));
+        for url in order {
+            index.insert(&large(1, 0), url, START);
+        }
         assert_eq!(find(&index, &large(1, 0), 1, START), Some(Match::Duplicate(2)));
         assert_eq!(find(&index, &large(1, 0), 2, START), Some(Match::Duplicate(1)));
     }

@@ -42,12 +42,16 @@ impl DiskStorage {
         }
         row.depth = depth;
         self.seen_cache.update(id, row);
+        // A URL that is visited again is pending, and has the row of its last visit.
+        if self.task(row.task_id)?.is_some() {
+            self.lower_depth(row.task_id, depth)?;
+            return Ok(SeenStatus::Seen);
+        }
         match self.completed(row.task_id)? {
             Some(completed) if depth < completed.depth && completed.has_links() => {
                 return Ok(SeenStatus::Shallower);
             }
-            Some(_) => {}
-            None => self.lower_depth(row.task_id, depth)?,
+            _ => {}
         }
         Ok(SeenStatus::Seen)
     }

@@ -54,7 +54,7 @@ async fn store_two_in_one_commit(state: &TestState) {
             let (id, now) = (state.storage.id(&url(number)), state.clock.now() + TTL / 2 * number as u32);
             let (fingerprint, body) = (fingerprint(number), Body::Plain(text(number).into()));
             state.content.add(id, &url(number), &fingerprint, body.bytes().len() as u64, now);
-            state.storage.store_page(id, &url(number), &fingerprint, None, Some(&body), now);
+            state.storage.store_page(id, &url(number), &fingerprint, None, Some(&body), now).unwrap();
         }
     }
     wait_committed(state).await;

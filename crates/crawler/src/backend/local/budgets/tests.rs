@@ -13,6 +13,7 @@ const MEGABYTE: u64 = 1_000 * KILOBYTE;
 
 fn budgets(max_bytes: u64) -> Budgets {
     Budgets::new(&BackendConfig {
+        visits: Default::default(),
         queue_size: 100,
         priority_queues: PriorityQueues::new(10).unwrap(),
         workers: 1,
@@ -40,6 +41,7 @@ fn lease(lease_id: u64) -> Lease {
         depth: 1,
         redirects: 0,
         is_revisit: false,
+        previous: None,
         cooldown: Duration::ZERO,
         no_request: None,
         lastmod: None,

@@ -59,16 +59,17 @@ impl<S: Storage> LocalState<S> {
                 }
             }
         }
-        // Delivered again after a crash: replace the stored page.
-        if self.content.contains(id, now) {
-            self.storage.remove_page(id)?;
-        }
         // If pages are neither compared nor stored there is nothing to add.
         if self.config.similarity.is_some() || body_bytes.is_some() {
             self.content.add(id, url, fingerprint, body_bytes.unwrap_or(0), now);
-            self.storage.store_page(id, url, fingerprint, body_bytes, body, now);
+            self.storage.store_page(id, url, fingerprint, body_bytes, body, now)?;
         }
         Ok(StoreResult::Done(ContentMatch::New))
+    }
+
+    /// Removes the stored page of a URL that is gone: the same page at another URL is no duplicate of it.
+    pub(super) fn remove_content(&mut self, id: u64) -> Result<(), BackendError> {
+        if self.content.remove(id) { self.storage.remove_page(id) } else { Ok(()) }
     }
 
     fn border_case(&self, page: Undecided) -> Result<BorderCase, BackendError> {

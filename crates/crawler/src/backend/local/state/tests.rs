@@ -34,6 +34,7 @@ const SECOND_OF_TIME: Duration = Duration::from_secs(1);
 /// No worker at first, and no common throttle.
 fn config() -> BackendConfig {
     BackendConfig {
+        visits: Default::default(),
         queue_size: 10_000,
         priority_queues: PriorityQueues::new(10).unwrap(),
         workers: 0,
@@ -67,6 +68,7 @@ fn task_ref(task_id: TaskId, url: &str) -> TaskRef<'_> {
         depth: 0,
         redirects: 0,
         is_revisit: false,
+        was_visited: false,
         queued_at: 0,
         source_link: None,
         discovery: None,

@@ -92,8 +92,8 @@ impl Storage for RecordingStorage {
         body_bytes: Option<u64>,
         body: Option<&Body>,
         now: Duration,
-    ) {
-        self.memory.store_page(id, url, page, body_bytes, body, now);
+    ) -> Result<(), BackendError> {
+        self.memory.store_page(id, url, page, body_bytes, body, now)
     }
 
     in_memory! {

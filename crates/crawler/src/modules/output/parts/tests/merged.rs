@@ -312,7 +312,6 @@ fn parts_of_an_output_that_is_made_at_the_end_are_merged_and_it_is_made() {
     assert_eq!(
         report,
         MergeReport {
-            is_archive: false,
             pages: 3,
             parts: 2,
             superseded: 1,

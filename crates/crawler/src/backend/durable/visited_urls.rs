@@ -1,0 +1,158 @@
+//! Reads what the last visit of each page found, compared with the visit before.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::super::BackendError;
+use super::file_reader::{FileReader, MAX_SEARCH_TIME};
+use super::records::CompletedRow;
+use crate::backend::local::storage::Storage;
+use crate::outcome::{NamedUrl, Outcome, label_of_text, named_url_of_text};
+use crate::task_kind::{TaskKind, shown_url};
+use crate::visit::is_page;
+
+/// Number of rows to read at a time.
+const ROWS_PER_READ: usize = 256;
+
+/// An answer is complete when it has so many URLs.
+const MAX_ANSWER_URLS: usize = 16_384;
+
+/// A URL that is or was a page, and what the last visit of the crawl found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VisitedUrl {
+    /// The URL.
+    pub url: String,
+    /// What has changed.
+    pub change: Change,
+    /// The outcome of its last visit, as text.
+    pub outcome: String,
+    /// The number of the page's last version.
+    pub version: u32,
+    /// When it was visited last.
+    pub at: SystemTime,
+}
+
+/// What has changed between the last two visits of a URL.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    /// There was no page before.
+    New,
+    /// The page is another one.
+    Changed {
+        /// How similar it is to the version before, in percent, if that is known.
+        similarity: Option<u8>,
+    },
+    /// The server replied that there is no page any more.
+    Gone,
+    /// The URL redirects now.
+    Moved {
+        /// The target.
+        to: String,
+    },
+    /// The page could not be fetched.
+    Failed,
+    /// The page is the same.
+    Unchanged,
+    /// The URL was not visited in the last visit of the crawl: it was not due, or is pending.
+    NotVisited,
+}
+
+impl FileReader {
+    /// What the visit of this number found, from this task on, and the next task to read.
+    pub(super) fn visited_urls(
+        &self,
+        visit: u32,
+        mut first: u64,
+    ) -> Result<(Vec<VisitedUrl>, Option<u64>), BackendError> {
+        let (view, started, mut urls) = (&self.storage.view, Instant::now(), Vec::new());
+        loop {
+            let rows = view.completed_from(first, ROWS_PER_READ)?;
+            let Some((last, _)) = rows.last() else { return Ok((urls, None)) };
+            let next = last.checked_add(1);
+            for (task_id, row) in rows {
+                let row = CompletedRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
+                if !row.is_revisit && TaskKind::of(&row.url) == TaskKind::Page {
+                    let is_pending = view.task(task_id)?.is_some();
+                    urls.extend(self.visited_url(row, visit, is_pending)?);
+                }
+            }
+            match next {
+                Some(next) if started.elapsed() < MAX_SEARCH_TIME && urls.len() < MAX_ANSWER_URLS => {
+                    first = next
+                }
+                next => return Ok((urls, next)),
+            }
+        }
+    }
+
+    fn visited_url(
+        &self,
+        row: CompletedRow,
+        visit: u32,
+        is_pending: bool,
+    ) -> Result<Option<VisitedUrl>, BackendError> {
+        let change = match row.visits.visit == visit && !is_pending {
+            true => change(&row.outcome, row.visits.earlier.as_deref()),
+            false => is_page(&row.outcome).then_some(Change::NotVisited),
+        };
+        let Some(mut change) = change else { return Ok(None) };
+        if let Change::Changed { similarity } = &mut change {
+            let page = self.storage.page(self.storage.id(&row.url))?;
+            *similarity = page.and_then(|page| page.similarity);
+        }
+        let at = UNIX_EPOCH.checked_add(Duration::from_millis(row.completed_at));
+        let (url, version) = (shown_url(&row.url).to_owned(), row.visits.version);
+        let at = at.ok_or_else(|| self.storage.view.damaged())?;
+        Ok(Some(VisitedUrl { url, change, outcome: row.outcome, version, at }))
+    }
+}
+
+/// What has changed since an earlier outcome. `None` if there was no page, and is none.
+fn change(outcome: &str, earlier: Option<&str>) -> Option<Change> {
+    let was_page = earlier.is_some_and(is_page);
+    let label = label_of_text(outcome);
+    Some(match (was_page, is_page(outcome)) {
+        (false, false) => return None,
+        (false, true) => Change::New,
+        (true, true) if label == "page" => Change::Changed { similarity: None },
+        (true, true) => Change::Unchanged,
+        (true, false) => match named_url_of_text(outcome) {
+            Some(NamedUrl::Target { to, .. }) => Change::Moved { to: to.to_owned() },
+            _ if label.starts_with("HTTP ") && !Outcome::label_is_temporary(label) => Change::Gone,
+            _ => Change::Failed,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn change_follows_from_the_last_two_outcomes() {
+        for (earlier, outcome, expected) in [
+            (None, "page", Some(Change::New)),
+            (Some("HTTP 404"), "page", Some(Change::New)),
+            (Some("redirect to http://a/"), "near-duplicate of http://a/", Some(Change::New)),
+            (None, "HTTP 404", None),
+            (Some("timeout"), "HTTP 404", None),
+            (Some("page"), "page", Some(Change::Changed { similarity: None })),
+            (Some("unchanged"), "page", Some(Change::Changed { similarity: None })),
+            (Some("page"), "unchanged", Some(Change::Unchanged)),
+            (Some("unchanged"), "unchanged", Some(Change::Unchanged)),
+            (Some("page"), "HTTP 404", Some(Change::Gone)),
+            (Some("unchanged"), "HTTP 410", Some(Change::Gone)),
+            (Some("page"), "HTTP 503", Some(Change::Failed)),
+            (Some("page"), "robots.txt disallows it", Some(Change::Failed)),
+            (Some("page"), "redirect to http://a/b", Some(Change::Moved { to: "http://a/b".into() })),
+            (
+                Some("page"),
+                "redirect out of scope: http://b/",
+                Some(Change::Moved { to: "http://b/".into() }),
+            ),
+        ] {
+            assert_eq!(change(outcome, earlier), expected, "{earlier:?} → {outcome}");
+        }
+    }
+}

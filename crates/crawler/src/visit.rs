@@ -1,0 +1,243 @@
+//! What is remembered of the visits of a URL: its validators, a hash of its body, how often it changed, and when it is due again.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::fetch::http::Validators;
+use crate::outcome::{Outcome, label_of_text};
+
+/// The least time after which a URL is visited again, if that follows from how often it changes.
+pub const MIN_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// The longest one.
+pub const MAX_INTERVAL: Duration = Duration::from_secs(30 * DAY);
+
+/// The time after which it is visited again for the first time.
+pub const FIRST_INTERVAL: Duration = Duration::from_secs(DAY);
+
+const DAY: u64 = 24 * 60 * 60;
+
+/// When a URL that was visited is due again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RevisitAfter {
+    /// This time after its last visit.
+    Fixed(Duration),
+    /// After a time that halves when the URL had changed, and doubles when it had not. At once, if a sitemap says that it was
+    /// modified since the last visit.
+    Auto,
+}
+
+/// What is remembered of the visits of URLs, and whether URLs are visited again while the crawl runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VisitSettings {
+    /// Whether visits are remembered: in a state, or because URLs are visited again.
+    pub are_kept: bool,
+    /// When URLs are visited again while the crawl runs, if they are.
+    pub revisit_after: Option<RevisitAfter>,
+    /// Whether a sitemap that says that a page was modified since its last visit makes its URL due.
+    pub lastmod_makes_due: bool,
+}
+
+/// What a response says about the version of a page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResponseFacts {
+    /// A hash of the body; 0 if there is none.
+    pub hash: u64,
+    /// Its validators.
+    pub validators: Validators,
+}
+
+/// What is remembered of the visits of a URL.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VisitRecord {
+    /// The number of the crawl's visit in which the URL was visited last.
+    pub visit: u32,
+    /// How often it was visited.
+    pub visits: u32,
+    /// How often it had changed since the visit before.
+    pub changes: u32,
+    /// How many versions of the page modules and outputs got.
+    pub version: u32,
+    /// The hash of the last body; zeros if there is none.
+    hash: [u8; 8],
+    /// When the last body was requested: Unix time in microseconds; 0 if there is none.
+    fetched_at: u64,
+    /// The time after which it is due again, in seconds, if that follows from how often it changes; 0 for the first one.
+    interval: u32,
+    /// The server has replied since that there is no page any more.
+    is_gone: bool,
+    /// The validators of the last body.
+    pub validators: Validators,
+    /// The outcome of the visit before the last one, as text, unless that failed for a reason that may pass: then the one before.
+    pub earlier: Option<Box<str>>,
+}
+
+impl Default for VisitRecord {
+    fn default() -> VisitRecord {
+        VisitRecord {
+            visit: 1,
+            visits: 1,
+            changes: 0,
+            version: 0,
+            hash: [0; 8],
+            fetched_at: 0,
+            interval: 0,
+            is_gone: false,
+            validators: Validators::default(),
+            earlier: None,
+        }
+    }
+}
+
+/// The last visit of a URL that is visited again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreviousVisit {
+    /// What is remembered of it.
+    pub record: VisitRecord,
+    /// Its outcome as text.
+    pub outcome: String,
+}
+
+/// A visit of a URL.
+pub(crate) struct Visit<'a> {
+    /// The number of the crawl's visit.
+    pub(crate) number: u32,
+    pub(crate) outcome: &'a Outcome,
+    pub(crate) response: ResponseFacts,
+    /// When it was requested.
+    pub(crate) requested: Option<SystemTime>,
+}
+
+impl VisitRecord {
+    /// What is remembered after a visit.
+    pub(crate) fn after(visit: Visit, previous: Option<&PreviousVisit>) -> VisitRecord {
+        let Visit { number, outcome, response, requested } = visit;
+        let first = VisitRecord { visits: 0, ..VisitRecord::default() };
+        let before = previous.map_or(&first, |previous| &previous.record);
+        let mut record =
+            VisitRecord { visit: number, visits: before.visits.saturating_add(1), ..before.clone() };
+        let ResponseFacts { hash, validators } = response;
+        if let Some(previous) = previous {
+            let is_temporary = Outcome::label_is_temporary(label_of_text(&previous.outcome));
+            if !is_temporary {
+                record.earlier = Some(previous.outcome.as_str().into());
+            }
+            record.adapt_interval(previous, outcome);
+        }
+        match outcome {
+            Outcome::Unchanged => {
+                record.validators = validators.or(&before.validators);
+                return record;
+            }
+            outcome if hash != 0 => {
+                let is_change = before.has_body() && before.hash() != hash;
+                record.changes = before.changes.saturating_add(u32::from(is_change));
+                record.version = before.version.saturating_add(u32::from(*outcome == Outcome::Page));
+                (record.hash, record.is_gone) = (hash.to_le_bytes(), false);
+                record.fetched_at = requested.map_or(0, unix_micros);
+                record.validators = validators;
+            }
+            outcome if outcome.is_gone() => {
+                record.changes = before.changes.saturating_add(u32::from(before.is_current()));
+                (record.is_gone, record.validators) = (true, Validators::default());
+            }
+            // A sitemap has validators, but its body is not hashed.
+            _ if !validators.is_empty() => record.validators = validators,
+            // Nothing is known of the page, so what was known of it stays.
+            _ => {}
+        }
+        record
+    }
+
+    /// Sets the time after which the URL is due again, from whether it has changed.
+    fn adapt_interval(&mut self, previous: &PreviousVisit, outcome: &Outcome) {
+        let interval = self.interval();
+        let is_same = *outcome == Outcome::Unchanged
+            || outcome.to_string() == previous.outcome && *outcome != Outcome::Page;
+        let next = match outcome.is_temporary() {
+            true => interval,
+            false if is_same => interval * 2,
+            false => interval / 2,
+        };
+        self.interval = next.clamp(MIN_INTERVAL, MAX_INTERVAL).as_secs() as u32;
+    }
+
+    fn interval(&self) -> Duration {
+        match self.interval {
+            0 => FIRST_INTERVAL,
+            seconds => Duration::from_secs(seconds.into()),
+        }
+    }
+
+    /// When the URL is due again, if it was visited at this time: Unix time in milliseconds.
+    pub(crate) fn due_at(&self, visited: u64, after: RevisitAfter) -> u64 {
+        let interval = match after {
+            RevisitAfter::Fixed(interval) => interval,
+            RevisitAfter::Auto => self.interval(),
+        };
+        visited.saturating_add(u64::try_from(interval.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn hash(&self) -> u64 {
+        u64::from_le_bytes(self.hash)
+    }
+
+    fn has_body(&self) -> bool {
+        self.hash() != 0
+    }
+
+    /// Whether the last body is that of the page as it was known last: it is not gone since.
+    pub(crate) fn is_current(&self) -> bool {
+        self.has_body() && !self.is_gone
+    }
+
+    /// Whether the page was gone when it was last visited.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    /// Whether a body with this hash is the one that is known.
+    pub(crate) fn is_same_body(&self, hash: u64) -> bool {
+        self.has_body() && self.hash() == hash
+    }
+
+    /// When the last body was requested.
+    pub(crate) fn fetched(&self) -> Option<SystemTime> {
+        (self.fetched_at > 0).then(|| UNIX_EPOCH + Duration::from_micros(self.fetched_at))
+    }
+
+    /// Few bytes, and none for the first visit of a URL without a body.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        match *self == VisitRecord::default() {
+            true => Vec::new(),
+            // Numbers and texts can always be encoded.
+            false => postcard::to_allocvec(self).unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<VisitRecord> {
+        match bytes.is_empty() {
+            true => Some(VisitRecord::default()),
+            false => postcard::from_bytes(bytes).ok(),
+        }
+    }
+}
+
+/// Whether an outcome is one of a page that exists: modules and outputs got it, or another URL has the same page.
+pub fn is_page(outcome: &str) -> bool {
+    matches!(label_of_text(outcome), "page" | "unchanged" | "duplicate" | "near-duplicate" | "not saved")
+}
+
+/// Whether a URL with this outcome is scheduled again while a crawl runs. One that the settings leave out, or for which no request
+/// was sent because of a limit, is not.
+pub(crate) fn is_scheduled(outcome: &Outcome) -> bool {
+    let is_left_out =
+        matches!(outcome, Outcome::Rejected { .. } | Outcome::HostPageLimit | Outcome::SitePageLimit);
+    !is_left_out && *outcome != Outcome::NotReached
+}
+
+fn unix_micros(time: SystemTime) -> u64 {
+    let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,42 @@
+//! Finds out whether a page that is visited again has changed.
+
+use hyper::HeaderMap;
+
+use super::Worker;
+use crate::backend::{Backend, Completion, Lease};
+use crate::fetch::http::Validators;
+use crate::page::Page;
+use crate::visit::ResponseFacts;
+
+impl<R: Backend> Worker<R> {
+    /// The validators of a response, if visits are remembered.
+    pub(super) fn validators(&self, headers: &HeaderMap) -> Validators {
+        match self.context.keeps_visits {
+            true => Validators::of(headers),
+            false => Validators::default(),
+        }
+    }
+
+    /// Whether a page or requisite is another one than at the last visit, or is fetched for the first time. Sets its version, and
+    /// what is to be remembered of the response. `exact` is the hash of its fingerprint; 0 if it has none.
+    pub(super) fn is_new_version(
+        &self,
+        lease: &Lease,
+        exact: u128,
+        page: &mut Page,
+        completion: &mut Completion,
+    ) -> bool {
+        if !self.context.keeps_visits {
+            return true;
+        }
+        let exact = if exact == 0 { self.context.backend.hash_key().hash(&page.body) } else { exact };
+        // 0 stands for no hash.
+        let hash = ((exact >> 64) as u64 ^ exact as u64).max(1);
+        completion.response = ResponseFacts { hash, validators: self.validators(&page.headers) };
+        let Some(previous) = lease.previous.as_deref().filter(|_| !lease.is_revisit) else { return true };
+        let (record, is_same) = (&previous.record, previous.record.is_same_body(hash));
+        page.version = record.version.saturating_add(1);
+        page.changed = record.version > 0 && !is_same;
+        !(is_same && record.is_current())
+    }
+}
