@@ -12,7 +12,7 @@ use super::stream::GZIP_MAGIC;
 /// takes 0.5 × of it for 10 % more.
 const GZIP_LEVEL: u32 = 3;
 
-/// The level of zstd frames, the default of the `zstd` command: half the CPU time of gzip, and as many bytes.
+/// The level of zstd frames, the default of the `zstd` command: half the time of gzip to compress, and as many bytes.
 const ZSTD_LEVEL: i32 = 3;
 
 /// The rest of a member's header after its first bytes: no flags and no time, so that equal records give equal bytes; an
