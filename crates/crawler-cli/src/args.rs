@@ -107,10 +107,10 @@ enum CliCommand {
     /// Continue a crawl that was started with --state
     #[command(name = RESUME, after_help = help::AFTER_RESUME_HELP)]
     Resume(Box<ResumeOptions>),
-    /// Visit the known URLs of a crawl with --state again, and find what is new, changed or gone
+    /// Visit the URLs of a crawl with --state again
     #[command(name = RECRAWL, after_help = help::AFTER_RECRAWL_HELP)]
     Recrawl(Box<ResumeOptions>),
-    /// Show what has changed between the last two visits of a crawl with --state
+    /// List what has changed since the visit before
     #[command(after_help = help::AFTER_DIFF_HELP)]
     Diff(DiffArgs),
     /// Process the pages of web archives (WARC, WACZ) with modules

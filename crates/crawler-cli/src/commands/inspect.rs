@@ -17,7 +17,6 @@ use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
 use crawler::internal::task_kind::{TaskKind, shown_url};
 use crawler::internal::time_text::time_text;
-use crawler::internal::visit::is_page;
 use crawler::{Error, Outcome, Scope};
 use url::Url;
 
@@ -187,7 +186,9 @@ fn was_page(history: &UrlHistory) -> bool {
 fn why_not_stored(history: &UrlHistory, options: Option<&CrawlOptions>) -> String {
     match &history.status {
         UrlStatus::Pending => "it has not been fetched yet".into(),
-        UrlStatus::Completed { outcome, is_temporary, .. } if !is_page(outcome) => {
+        UrlStatus::Completed { outcome, is_temporary, .. }
+            if ![Outcome::Page, Outcome::Unchanged].iter().any(|page| *outcome == page.label()) =>
+        {
             let hint = if *is_temporary { "; a later crawl may get it" } else { "" };
             format!("it is not a stored page; its outcome is: {outcome}{hint}")
         }

@@ -156,6 +156,7 @@ fn json_progress_is_one_object_per_second_and_adds_up() {
         "active_hosts",
         "owned_domains",
         "network_down_seconds",
+        "unchanged",
         "unreachable_hosts",
         "seen_urls",
         "stored_pages",
