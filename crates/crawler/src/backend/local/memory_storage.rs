@@ -64,6 +64,9 @@ impl MemoryStorage {
 }
 
 impl Storage for MemoryStorage {
+    // To compress a page takes a fifth of the time of a whole page, which is not worth this little memory.
+    const MAX_PLAIN_BYTES: u64 = 32 << 20;
+
     type Parked = CompressedUrlQueue;
 
     fn id(&self, url: &str) -> u64 {
@@ -147,7 +150,7 @@ impl Storage for MemoryStorage {
         }
     }
 
-    fn body(&self, id: u64) -> Result<Option<Body>, BackendError> {
+    fn body(&self, id: u64) -> Result<Option<Body<'static>>, BackendError> {
         Ok(self.bodies.get(id))
     }
 

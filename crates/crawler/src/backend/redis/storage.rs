@@ -218,7 +218,7 @@ impl Storage for RedisStorage {
         self.batch.pages.insert(id, Some(row.to_bytes()));
     }
 
-    fn body(&self, _: u64) -> Result<Option<Body>, BackendError> {
+    fn body(&self, _: u64) -> Result<Option<Body<'static>>, BackendError> {
         Ok(None)
     }
 
