@@ -80,6 +80,8 @@ mod html;
 #[doc(hidden)]
 pub mod internal;
 #[cfg(feature = "net")]
+mod keyed_map;
+#[cfg(feature = "net")]
 mod live_settings;
 #[cfg(feature = "net")]
 mod log;

@@ -55,11 +55,11 @@ impl AcceptedTypes {
 
     /// Whether content with this Content-Type header is accepted.
     pub fn accept(&self, content_type: Option<&str>) -> bool {
-        let essence = essence(content_type).to_ascii_lowercase();
-        let (kind, subtype) = essence.split_once('/').unwrap_or_default();
+        let (kind, subtype) = essence(content_type).split_once('/').unwrap_or_default();
+        let is_accepted =
+            |accepted: &str, actual: &str| accepted == "*" || accepted.eq_ignore_ascii_case(actual);
         self.0.iter().any(|(accepted_kind, accepted_subtype)| {
-            accepted_kind == "*"
-                || accepted_kind == kind && (accepted_subtype == "*" || accepted_subtype == subtype)
+            accepted_kind == "*" || is_accepted(accepted_kind, kind) && is_accepted(accepted_subtype, subtype)
         })
     }
 

@@ -61,9 +61,18 @@ pub fn origin_prefix(url: &str) -> &str {
 /// The same as [`Origin::throttle_key`], for a normalised URL as text, without parsing it.
 pub fn throttle_key(url: &str) -> &str {
     let authority = after_scheme(url).unwrap_or("");
-    let end = authority.bytes().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
-    let authority = &authority[..end.unwrap_or(authority.len())];
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let (mut start, mut end) = (0, authority.len());
+    for (at, byte) in authority.bytes().enumerate() {
+        match byte {
+            b'/' | b'?' | b'#' => {
+                end = at;
+                break;
+            }
+            b'@' => start = at + 1,
+            _ => {}
+        }
+    }
+    let host = &authority[start..end];
     host.strip_suffix(":80").or_else(|| host.strip_suffix(":443")).unwrap_or(host)
 }
 

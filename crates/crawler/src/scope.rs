@@ -2,7 +2,6 @@
 
 mod blocked;
 
-use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use crate::domain::Domain;
 use crate::error::Error;
 use crate::fetch::http::non_public_kind;
 use crate::html::{BadLink, normal_form};
+use crate::keyed_map::KeyedSet;
 use crate::origin::{Origin, origin_prefix, throttle_key, without_credentials};
 use crate::request_settings::dns_override;
 use crate::seed_list::SeedIndex;
@@ -133,8 +133,8 @@ struct PrivateAddressRule {
 #[derive(Debug, Clone)]
 enum Bounds {
     Anywhere,
-    Domains(HashSet<Domain>),
-    Hosts(HashSet<String>),
+    Domains(KeyedSet<Domain>),
+    Hosts(KeyedSet<String>),
     /// URL prefixes that match up to a segment boundary.
     Prefixes(Vec<String>),
 }

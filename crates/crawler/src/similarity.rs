@@ -39,6 +39,7 @@ pub use comparison::{
     ContentType, Decision, ExactComparison, MAX_COMPARISONS, PageBody, ShingleSet, Undecided, Verdicts,
 };
 pub use hash::HashKey;
+pub(crate) use hash::fold;
 pub use index::{Index, Lookup, MAX_CANDIDATES, Match};
 pub use minhash::{BINS, LSH_VALUES, MIN_SHINGLES, Sketch};
 pub use shingle_cache::ShingleCache;

@@ -29,8 +29,12 @@ impl TaskKind {
 
     /// The kind of a task.
     pub fn of(task_url: &str) -> TaskKind {
-        let Some((_, fragment)) = task_url.rsplit_once('#') else { return TaskKind::Page };
-        TaskKind::ALL.into_iter().find(|kind| kind.fragment() == Some(fragment)).unwrap_or(TaskKind::Page)
+        // Looks at the end only, because this is asked a few dozen times for each page.
+        let has_fragment = |kind: &TaskKind| {
+            let before = kind.fragment().and_then(|fragment| task_url.strip_suffix(fragment));
+            before.is_some_and(|before| before.ends_with('#'))
+        };
+        TaskKind::ALL.into_iter().find(has_fragment).unwrap_or(TaskKind::Page)
     }
 
     /// The name of the kind, in lower case.

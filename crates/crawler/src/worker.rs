@@ -197,6 +197,7 @@ impl<R: Backend> Worker<R> {
     pub async fn run(self: Arc<Self>) -> Result<(), BackendError> {
         let WorkerContext { backend, stop, max_leases, .. } = &*self.context;
         let mut hosts = HostQueues::new(self.fetcher.config().max_per_host);
+        // The futures have several kilobytes, and are boxed because a `JoinSet` moves what it spawns a dozen times.
         let (mut fetches, mut completions) = (JoinSet::new(), JoinSet::new());
         let mut transfers = PendingTransfers::new(Arc::clone(&self.claims));
         // Leases without a request that are being completed.
@@ -220,7 +221,7 @@ impl<R: Backend> Worker<R> {
                         transfers.start_required(&mut hosts, Domain::from_throttle_key(&host), to);
                     } else {
                         hosts.fetched(&host);
-                        completions.spawn(Arc::clone(&self).complete(fetched));
+                        completions.spawn(Box::pin(Arc::clone(&self).complete(fetched)));
                     }
                 }
                 results = transfers.next(), if transfers.is_active() => {
@@ -243,17 +244,18 @@ impl<R: Backend> Worker<R> {
                     }
                     if !without_request.is_empty() {
                         skipped += without_request.len();
-                        completions.spawn(Arc::clone(&self).complete_without_request(without_request));
+                        let completed = Arc::clone(&self).complete_without_request(without_request);
+                        completions.spawn(Box::pin(completed));
                     }
                 }
             }
             while let Some((host, lease)) = hosts.next() {
                 let activity = self.capacity.start();
-                fetches.spawn(Arc::clone(&self).process_lease(host, lease, activity));
+                fetches.spawn(Box::pin(Arc::clone(&self).process_lease(host, lease, activity)));
             }
         }
         while let Some(fetched) = fetches.join_next().await {
-            completions.spawn(Arc::clone(&self).complete(joined(fetched)?));
+            completions.spawn(Box::pin(Arc::clone(&self).complete(joined(fetched)?)));
         }
         while let Some(completed) = completions.join_next().await {
             joined(completed)?;
@@ -295,6 +297,8 @@ impl<R: Backend> Worker<R> {
         if let Ok((_, FetchResult::Redirect(location))) = &fetched {
             completion.request.redirect_fragment = redirect::fragment(location).map(str::to_owned);
         }
+        let url = fetched.as_ref().ok().map(|(url, _)| url);
+        self.collect_robots_sitemaps(url, &lease, &mut completion);
         completion.outcome = match fetched {
             Err(outcome) => outcome,
             Ok((_, FetchResult::NotModified(validators))) => {
@@ -344,10 +348,9 @@ impl<R: Backend> Worker<R> {
         if body_bytes.is_none() && archived > 0 {
             body_bytes = self.reserve_body_bytes(archived).await;
         }
-        self.collect_robots_sitemaps(&lease, &mut completion);
         completion.bytes = budget.bytes_read();
         completion.host_delay = self.fetcher.throttle().host_delay(&host);
-        completion.site_cooldown = self.fetcher.throttle().site_cooldown(&Domain::from_throttle_key(&host));
+        completion.site_cooldown = self.fetcher.throttle().site_cooldown_of(&host);
         let permits = Permits { _body_bytes: body_bytes, ..budget.into_permits() };
         Ok(FetchedLease { host, completion: Some(completion), page, exchanges, permits, transfer: None })
     }

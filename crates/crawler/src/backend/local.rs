@@ -17,6 +17,7 @@ mod waiting_urls;
 
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use self::budgets::{BudgetWait, BudgetWakeups};
 pub(crate) use self::content_index::{compress, decompress};
 use self::memory_storage::MemoryStorage;
 use self::state::{BorderCase, LocalState, NewPage, StoreResult, Work};
-use self::storage::{Clock, Commit, Storage};
+use self::storage::{Body, Clock, Commit, Storage};
 use super::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
     DiscoveredUrl, DomainTransfer, HostClaim, HostDelay, Lease, Snapshot, TaskId, TransferResult,
@@ -129,6 +130,8 @@ pub struct LocalBackend<S: Storage = MemoryStorage> {
     keep_content: bool,
     similarity: Option<Threshold>,
     strip_query: StripQuery,
+    /// How many bytes of bodies were stored.
+    stored_bytes: AtomicU64,
     /// The shingles of stored pages that were compared exactly.
     shingles: ShingleCache,
     /// Wakes the prioritizer: a URL was admitted, or a priority queue has room.
@@ -182,6 +185,7 @@ impl<S: Storage> LocalBackend<S> {
             keep_content: state.config.keep_content,
             similarity: state.config.similarity,
             strip_query: state.config.strip_query.clone(),
+            stored_bytes: AtomicU64::new(state.content.pages_and_bytes().1),
             shingles: ShingleCache::default(),
             prioritizer: Notify::new(),
             finished: Notify::new(),
@@ -306,6 +310,14 @@ impl<S: Storage> LocalBackend<S> {
                 Some(BudgetWait::Start) => return self.starting.notified().await,
                 Some(BudgetWait::Turn) => turn.await,
             }
+        }
+    }
+
+    /// A body as it is stored.
+    fn to_store<'b>(&self, body: &'b [u8]) -> Body<'b> {
+        match self.stored_bytes.load(Ordering::Relaxed) < S::MAX_PLAIN_BYTES {
+            true => Body::Plain(body.into()),
+            false => compress(body),
         }
     }
 
@@ -495,10 +507,9 @@ impl<S: Storage> Backend for LocalBackend<S> {
         body: &[u8],
         is_seed: bool,
     ) -> Result<ContentMatch, BackendError> {
-        let stored_body = (self.keep_content && fingerprint.stores_body()).then(|| compress(body));
-        let (body_bytes, stored) =
-            (stored_body.as_ref().map(|body| body.bytes().len() as u64), stored_body.as_ref());
-        let page = NewPage { url, fingerprint, body_bytes, body: stored, is_seed };
+        let stored_body = (self.keep_content && fingerprint.stores_body()).then(|| self.to_store(body));
+        let body_bytes = stored_body.as_ref().map(|body| body.bytes().len() as u64);
+        let page = NewPage { url, fingerprint, body_bytes, body: stored_body.as_ref(), is_seed };
         let body = PageBody { url, content_type: fingerprint.content_type, body };
         let comparison = ExactComparison::new(self.key, &self.strip_query, body);
         let mut verdicts = Verdicts::default();
@@ -508,6 +519,7 @@ impl<S: Storage> Backend for LocalBackend<S> {
             match result {
                 StoreResult::Done(content_match) => {
                     if content_match == ContentMatch::New {
+                        self.stored_bytes.fetch_add(body_bytes.unwrap_or(0), Ordering::Relaxed);
                         self.shingles.update(self.key.url_id(url), comparison.into_shingles());
                     }
                     return Ok(content_match);

@@ -4,7 +4,6 @@
 mod start_intervals;
 mod time_setting;
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -17,6 +16,7 @@ use self::time_setting::TimeSetting;
 use crate::backend::HostDelay;
 use crate::config::FetchConfig;
 use crate::domain::Domain;
+use crate::keyed_map::KeyedMap;
 
 /// Maximum delay derived from slow responses: a host that always timing out must not stall its URLs forever.
 const MAX_ADAPTIVE_DELAY: Duration = Duration::from_secs(30);
@@ -48,7 +48,7 @@ pub struct HostThrottle {
 
 #[derive(Debug, Default)]
 struct ThrottledHosts {
-    by_name: HashMap<String, Arc<ThrottledHost>>,
+    by_name: KeyedMap<String, Arc<ThrottledHost>>,
     /// Number of hosts at which the next cleanup runs.
     next_cleanup: usize,
 }
@@ -276,6 +276,14 @@ impl HostThrottle {
     /// How long no request to the site may start.
     pub fn site_cooldown(&self, site: &Domain) -> Duration {
         self.sites.remaining(site)
+    }
+
+    /// The same for the site of a host, which need not be known if sites have no delay.
+    pub fn site_cooldown_of(&self, host: &str) -> Duration {
+        match self.sites.has_interval() {
+            true => self.site_cooldown(&Domain::from_throttle_key(host)),
+            false => Duration::ZERO,
+        }
     }
 
     fn host(&self, host: &str) -> Arc<ThrottledHost> {

@@ -2,17 +2,25 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::sync::LazyLock;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{EncoderResult, Encoding};
 use encoding_rs::{ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
-use memchr::{memchr, memmem};
+use memchr::memchr;
+use memchr::memmem::Finder;
 
 use super::attributes::Attributes;
 use super::scanner::{self, Element, Sink};
 
 /// The HTML standard requires the `meta` declaration to be within this many bytes. Browsers accept later ones too.
 const PRESCAN_BYTES: usize = 1024;
+
+/// Part of every declaration of a charset.
+static CHARSET: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("charset"));
+
+/// Part of every label of ISO-2022-JP.
+static NUMBER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("2022"));
 
 /// The encoding of one page, determined when first needed: a page whose links are ASCII never needs it.
 #[derive(Debug)]
@@ -65,8 +73,8 @@ impl<'p> Charset<'p> {
     fn may_be_iso_2022_jp(&self) -> bool {
         // All labels of this encoding contain the number. Without an escape byte, its text is ASCII.
         let prescanned = prescanned(self.body);
-        memmem::find(prescanned, b"2022").is_some()
-            || memmem::find(prescanned, b"charset").is_none() && memchr(0x1B, self.body).is_some()
+        NUMBER.find(prescanned).is_some()
+            || CHARSET.find(prescanned).is_none() && memchr(0x1B, self.body).is_some()
     }
 
     fn external_declaration(&self) -> Option<&'static Encoding> {
@@ -107,8 +115,7 @@ fn by_meta(body: &[u8]) -> Option<&'static Encoding> {
         declaration.0
     };
     let start = prescanned(body);
-    let first_tag_end =
-        memmem::find(start, b"charset").and_then(|at| Some(at + memchr(b'>', &start[at..])? + 1));
+    let first_tag_end = CHARSET.find(start).and_then(|at| Some(at + memchr(b'>', &start[at..])? + 1));
     let first = first_tag_end.and_then(|end| scan(&start[..end]));
     first.or_else(|| scan(start)).or_else(|| (body.len() > PRESCAN_BYTES).then(|| scan(body)).flatten())
 }

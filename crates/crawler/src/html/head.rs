@@ -27,7 +27,7 @@ struct Head<'p> {
     is_over: bool,
 }
 
-/// The language of an HTML page: `lang` of its `html` element. `Some("")` means that the page declares its language as unknown.
+/// The language of an HTML page: `lang` of its first `html` tag. `Some("")` means that the page declares its language as unknown.
 pub fn language(content_type: Option<&str>, body: &[u8]) -> Option<String> {
     with_head(content_type, body, true, |head, decode| Some(decode(head.language?).trim().to_owned()))
         .filter(|language| language.len() <= MAX_LANGUAGE_BYTES)
@@ -93,7 +93,7 @@ impl<'p> Head<'p> {
             Name::HTML => {
                 let declared = || attributes.value(Name::LANG).or_else(|| attributes.value(Name::XML_LANG));
                 self.language = self.language.or_else(declared);
-                self.is_over |= self.wants_language_only && self.language.is_some();
+                self.is_over |= self.wants_language_only;
             }
             Name::LINK => {
                 let is_canonical = attributes.value(Name::REL).is_some_and(|rel| {

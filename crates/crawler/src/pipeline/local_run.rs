@@ -361,6 +361,7 @@ pub(crate) fn worker_context<R>(
         keeps_visits: settings.visits.are_kept,
         uses_sitemaps: crawler.follows_links()
             && config.requests.robots_sitemaps
+            && config.requests.obey_robots
             && !crawler.scope.is_anywhere(),
         wants_source_links: crawler.prioritizer.wants_source_links(),
         // As many as the queue holds, but enough that leases waiting for their hosts do not keep others from being fetched.

@@ -73,7 +73,7 @@ impl std::fmt::Debug for HashKey {
 
 /// XORs both halves of the 128-bit product: every bit of either factor affects about half of the bits of the result.
 #[inline]
-pub(super) fn fold(a: u64, b: u64) -> u64 {
+pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }

@@ -119,9 +119,10 @@ impl MinHasher {
     fn bits(&self) -> Bits {
         let (mut bits, mut filled) = (Bits::default(), Bits::default());
         for (word, lowest) in self.lowest.as_chunks::<64>().0.iter().enumerate() {
-            for (at, &lowest) in lowest.iter().enumerate() {
-                bits[word] |= u64::from(lowest & 1) << at;
-                filled[word] |= u64::from(lowest != EMPTY) << at;
+            // From the last bin to the first, so that each takes a shift by one.
+            for &lowest in lowest.iter().rev() {
+                bits[word] = bits[word] << 1 | u64::from(lowest & 1);
+                filled[word] = filled[word] << 1 | u64::from(lowest != EMPTY);
             }
             bits[word] &= filled[word];
         }

@@ -1,6 +1,6 @@
 //! The hosts of a crawl with the most requests, and what their requests were like.
 
-use std::collections::HashMap;
+use crate::keyed_map::KeyedMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -129,7 +129,7 @@ fn smaller(own: Option<u32>, other: Option<u32>) -> Option<u32> {
 /// The hosts with the most requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostTable {
-    hosts: HashMap<Arc<str>, HostStatistics>,
+    hosts: KeyedMap<Arc<str>, HostStatistics>,
 }
 
 impl HostTable {

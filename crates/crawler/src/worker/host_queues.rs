@@ -6,17 +6,18 @@ use std::sync::Arc;
 
 use crate::backend::Lease;
 use crate::domain::Domain;
+use crate::keyed_map::{KeyedMap, KeyedSet};
 
 /// The leases of a worker, by host.
 pub(super) struct HostQueues {
     /// The most concurrent fetches of a host.
     max_per_host: usize,
     /// Hosts with leases that wait, are being fetched or are being completed.
-    hosts: HashMap<Arc<str>, Host>,
+    hosts: KeyedMap<Arc<str>, Host>,
     /// How many entries of `hosts` each domain has.
-    domains: HashMap<Domain, usize>,
+    domains: KeyedMap<Domain, usize>,
     /// Domains of which no new fetch starts.
-    paused: HashSet<Domain>,
+    paused: KeyedSet<Domain>,
     /// Hosts with a waiting lease whose fetch can start, each once, in the order in which they became ready.
     ready: VecDeque<Arc<str>>,
     waiting: usize,
@@ -41,9 +42,9 @@ impl HostQueues {
     pub(super) fn new(max_per_host: usize) -> HostQueues {
         HostQueues {
             max_per_host: max_per_host.max(1),
-            hosts: HashMap::new(),
-            domains: HashMap::new(),
-            paused: HashSet::new(),
+            hosts: KeyedMap::default(),
+            domains: KeyedMap::default(),
+            paused: KeyedSet::default(),
             ready: VecDeque::new(),
             waiting: 0,
         }

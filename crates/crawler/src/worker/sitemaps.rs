@@ -17,14 +17,20 @@ use crate::url_list::UrlList;
 
 impl<R: Backend> Worker<R> {
     /// Adds the sitemaps that the robots.txt of a page's origin names to the page's completion, unless they are admitted. They
-    /// may be on another host.
-    pub(super) fn collect_robots_sitemaps(&self, lease: &Lease, completion: &mut Completion) {
+    /// may be on another host. The URL of the page is parsed if it is not given.
+    pub(super) fn collect_robots_sitemaps(
+        &self,
+        url: Option<&Url>,
+        lease: &Lease,
+        completion: &mut Completion,
+    ) {
         if !self.context.uses_sitemaps || lease.kind() != TaskKind::Page {
             return;
         }
-        let Ok(url) = Url::parse(&lease.url) else { return };
-        let named = self.fetcher.robots().sitemaps(&url);
-        let tasks = named.iter().filter_map(|sitemap| sitemap::task_url_of(&url, sitemap).ok());
+        let parsed = if url.is_none() { Url::parse(&lease.url).ok() } else { None };
+        let Some(url) = url.or(parsed.as_ref()) else { return };
+        let named = self.fetcher.robots().sitemaps(url);
+        let tasks = named.iter().filter_map(|sitemap| sitemap::task_url_of(url, sitemap).ok());
         let scope = self.scope();
         let allowed = tasks.filter(|task| scope.check_address(task).is_ok());
         completion.sitemaps = Outlinks::new(allowed, 0);

@@ -55,15 +55,18 @@ impl CommandLine {
 
     fn with_settings(self, definition: &clap::Command, settings: Settings) -> CommandLine {
         let arguments = settings.add_to(&self.typed, self.command());
-        let grammar = built(self.completed(definition, &settings));
-        CommandLine { arguments, settings, grammar, ..self }
+        // To build the grammar of all commands takes a millisecond.
+        let grammar = match settings.have_missing_values() {
+            true => built(self.completed(definition, &settings)),
+            false => self.grammar,
+        };
+        CommandLine { typed: self.typed, arguments, settings, grammar }
     }
 
     /// The definition with the values that options without one get from the settings.
     fn completed(&self, definition: &clap::Command, settings: &Settings) -> clap::Command {
         let definition = definition.clone();
         match self.command() {
-            _ if !settings.have_missing_values() => definition,
             Some(command) => {
                 definition.mut_subcommand(command.get_name(), |command| settings.complete(command))
             }

@@ -386,7 +386,7 @@ impl Storage for DiskStorage {
         Ok(())
     }
 
-    fn body(&self, id: u64) -> Result<Option<Body>, BackendError> {
+    fn body(&self, id: u64) -> Result<Option<Body<'static>>, BackendError> {
         let Some(location) = self.page(id)?.and_then(|page| page.body) else { return Ok(None) };
         let in_batch = |batch: &Batch| location.read(batch.bodies.get(&location.segment)?.as_ref()?);
         let body = match in_batch(&self.batch).or_else(|| self.committing.as_deref().and_then(in_batch)) {

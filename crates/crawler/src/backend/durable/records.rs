@@ -357,10 +357,14 @@ impl HostRow {
 
 impl BodyLocation {
     /// Reads the body from its segment.
-    pub(crate) fn read(self, segment: &[u8]) -> Option<Body> {
+    pub(crate) fn read(self, segment: &[u8]) -> Option<Body<'static>> {
         let start = self.offset as usize;
         let body = segment.get(start..start.checked_add(self.length as usize)?)?;
-        Some(if self.is_compressed { Body::Compressed(body.into()) } else { Body::Plain(body.into()) })
+        Some(if self.is_compressed {
+            Body::Compressed(body.into())
+        } else {
+            Body::Plain(body.to_vec().into())
+        })
     }
 }
 

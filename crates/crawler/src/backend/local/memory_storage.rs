@@ -71,6 +71,9 @@ impl MemoryStorage {
 }
 
 impl Storage for MemoryStorage {
+    // To compress a page takes a fifth of the time of a whole page, which is not worth this little memory.
+    const MAX_PLAIN_BYTES: u64 = 32 << 20;
+
     type Parked = CompressedUrlQueue;
 
     fn id(&self, url: &str) -> u64 {
@@ -186,7 +189,7 @@ impl Storage for MemoryStorage {
         Ok(())
     }
 
-    fn body(&self, id: u64) -> Result<Option<Body>, BackendError> {
+    fn body(&self, id: u64) -> Result<Option<Body<'static>>, BackendError> {
         Ok(self.bodies.get(id))
     }
 

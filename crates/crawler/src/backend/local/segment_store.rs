@@ -1,9 +1,8 @@
 //! Stores byte strings (page bodies, URLs) in memory in large segments. Thousands of long-lived allocations among
 //! millions of short-lived ones would fragment the heap.
 
-use std::collections::HashMap;
-
 use super::storage::Body;
+use crate::keyed_map::KeyedMap;
 
 /// Large enough that the allocator returns a freed segment to the operating system.
 const SEGMENT_BYTES: usize = 1 << 20;
@@ -11,8 +10,8 @@ const SEGMENT_BYTES: usize = 1 << 20;
 /// Byte strings by the id of a URL.
 #[derive(Default)]
 pub(crate) struct SegmentStore {
-    slots: HashMap<u64, Slot>,
-    segments: HashMap<u32, Segment>,
+    slots: KeyedMap<u64, Slot>,
+    segments: KeyedMap<u32, Segment>,
     /// The segment that is being filled.
     current: u32,
 }
@@ -72,10 +71,14 @@ impl SegmentStore {
         self.segments.get(&slot.segment)?.bytes.get(start..start + slot.length as usize)
     }
 
-    pub(crate) fn get(&self, id: u64) -> Option<Body> {
+    pub(crate) fn get(&self, id: u64) -> Option<Body<'static>> {
         let slot = self.slots.get(&id)?;
         let bytes = self.bytes(slot)?;
-        Some(if slot.is_compressed { Body::Compressed(bytes.into()) } else { Body::Plain(bytes.into()) })
+        Some(if slot.is_compressed {
+            Body::Compressed(bytes.into())
+        } else {
+            Body::Plain(bytes.to_vec().into())
+        })
     }
 
     pub(crate) fn remove(&mut self, id: u64) {
@@ -113,7 +116,7 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_like_a_map(operations in proptest::collection::vec((0..20u64, proptest::option::of((any::<bool>(), 0..400_000usize))), 0..60)) {
-            let (mut store, mut model) = (SegmentStore::default(), HashMap::new());
+            let (mut store, mut model) = (SegmentStore::default(), KeyedMap::default());
             for (id, change) in operations {
                 match change {
                     None => {
@@ -121,8 +124,8 @@ mod tests {
                         model.remove(&id);
                     }
                     Some((compressed, size)) => {
-                        let bytes: Box<[u8]> = vec![id as u8; size].into();
-                        let body = if compressed { Body::Compressed(bytes) } else { Body::Plain(bytes) };
+                        let bytes = vec![id as u8; size];
+                        let body = if compressed { Body::Compressed(bytes.into()) } else { Body::Plain(bytes.into()) };
                         store.insert(id, &body);
                         model.insert(id, body);
                     }

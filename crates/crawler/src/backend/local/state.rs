@@ -28,6 +28,7 @@ use super::storage::{Clock, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskR
 use super::waiting_urls::{NextUrl, WaitingUrls};
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
+use crate::keyed_map::KeyedMap;
 use crate::log::HostEvent;
 use crate::modules::OutputWrite;
 use crate::origin::throttle_key;
@@ -58,12 +59,12 @@ pub(crate) struct LocalState<S: Storage> {
     pub(crate) address_kinds: HashMap<String, AddressKinds>,
     next_lease_id: u64,
     url_queue: VecDeque<QueuedTask>,
-    prioritizing: HashMap<TaskId, QueuedTask>,
+    prioritizing: KeyedMap<TaskId, QueuedTask>,
     /// URLs that had a priority and get another one.
     reprioritizing: VecDeque<QueuedTask>,
     pub(crate) requisites: RequisiteQueue<S::Parked>,
     waiting: WaitingUrls<S::Parked>,
-    leases: HashMap<TaskId, ActiveLease>,
+    leases: KeyedMap<TaskId, ActiveLease>,
     /// Number of leases by worker.
     leased: Vec<usize>,
     /// The hosts that are unreachable, and why. Not all of them if there are many.
@@ -121,7 +122,7 @@ impl<S: Storage> LocalState<S> {
             address_kinds: HashMap::new(),
             next_lease_id: 1,
             url_queue: VecDeque::new(),
-            prioritizing: HashMap::new(),
+            prioritizing: KeyedMap::default(),
             reprioritizing: VecDeque::new(),
             requisites: RequisiteQueue::default(),
             waiting: WaitingUrls::new(
@@ -131,7 +132,7 @@ impl<S: Storage> LocalState<S> {
                 config.workers,
                 Random::from_system(),
             ),
-            leases: HashMap::new(),
+            leases: KeyedMap::default(),
             leased: vec![0; usize::from(config.workers)],
             unreachable_hosts: BTreeMap::new(),
             failed_sitemaps: BTreeMap::new(),

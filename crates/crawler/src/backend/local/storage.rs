@@ -1,6 +1,7 @@
 //! The storage under the frontier's state machine: the seen set, the unbounded overflow of the URL queue, stored pages,
 //! and everything that survives the process.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -128,17 +129,18 @@ pub(crate) struct CompletedUrl<'a> {
 
 /// A page body as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Body {
-    /// Uncompressed, if compression gains nothing: a stored body is never larger than the original.
-    Plain(Box<[u8]>),
+pub(crate) enum Body<'b> {
+    /// Uncompressed: the content is small so far, or compression gains nothing. A stored body is never larger than the original.
+    Plain(Cow<'b, [u8]>),
     /// Compressed.
     Compressed(Box<[u8]>),
 }
 
-impl Body {
+impl Body<'_> {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Body::Plain(bytes) | Body::Compressed(bytes) => bytes,
+            Body::Plain(bytes) => bytes,
+            Body::Compressed(bytes) => bytes,
         }
     }
 }
@@ -146,6 +148,9 @@ impl Body {
 /// Stores the URLs and pages of a crawl. Times are active crawl time: since the crawl started, without the time between
 /// its processes.
 pub(crate) trait Storage: Send + 'static {
+    /// The first bodies, up to so many bytes, are stored as they are, and only further ones compressed.
+    const MAX_PLAIN_BYTES: u64 = 0;
+
     /// A queue of parked URLs.
     type Parked: Default + Send;
 
@@ -248,7 +253,7 @@ pub(crate) trait Storage: Send + 'static {
     ) -> Result<(), BackendError>;
 
     /// Returns a stored page.
-    fn body(&self, id: u64) -> Result<Option<Body>, BackendError>;
+    fn body(&self, id: u64) -> Result<Option<Body<'static>>, BackendError>;
 
     /// Removes a page that has expired or is gone.
     fn remove_page(&mut self, id: u64) -> Result<(), BackendError>;

@@ -14,7 +14,7 @@ mod ownership;
 mod workers;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ use super::host_health::HostHealth;
 use super::queue_set::QueueSet;
 use super::storage::{QueuedTask, Storage};
 use crate::domain::Domain;
+use crate::keyed_map::KeyedMap;
 use crate::log::HostEvent;
 use crate::origin::throttle_key;
 use crate::prioritizer::{PriorityQueues, Random, draw};
@@ -62,8 +63,8 @@ pub(super) struct WaitingUrls<Q> {
     domain_ttl: Duration,
     queues: PriorityQueues,
     random: Random,
-    hosts: HashMap<Arc<str>, Host<Q>>,
-    domains: HashMap<Domain, DomainEntry>,
+    hosts: KeyedMap<Arc<str>, Host<Q>>,
+    domains: KeyedMap<Domain, DomainEntry>,
     /// Domains without an owner that have a URL to lease.
     unowned: ReadyDomains,
     workers: Workers,
@@ -118,8 +119,8 @@ impl<Q: Default> WaitingUrls<Q> {
             domain_ttl,
             queues,
             random,
-            hosts: HashMap::new(),
-            domains: HashMap::new(),
+            hosts: KeyedMap::default(),
+            domains: KeyedMap::default(),
             unowned: ReadyDomains::new(queues),
             workers: Workers::new(queues, workers),
             timers: BinaryHeap::new(),

@@ -220,7 +220,7 @@ impl Storage for RedisStorage {
         Ok(())
     }
 
-    fn body(&self, _: u64) -> Result<Option<Body>, BackendError> {
+    fn body(&self, _: u64) -> Result<Option<Body<'static>>, BackendError> {
         Ok(None)
     }
 

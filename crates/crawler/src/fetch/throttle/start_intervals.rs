@@ -59,6 +59,11 @@ impl<K: Hash + Eq> StartIntervals<K> {
         StartIntervals { interval: Arc::new(TimeSetting::new(interval)), known: Mutex::new(known) }
     }
 
+    /// Whether there is a minimum time.
+    pub(super) fn has_interval(&self) -> bool {
+        !self.interval.get().is_zero()
+    }
+
     /// Changes the interval, also for requests that wait for an earlier one. They do not wait longer than the new interval from now.
     pub(super) fn set_interval(&self, interval: Duration) {
         let (known, latest) = (unpoisoned(&self.known), Instant::now() + interval);
@@ -78,7 +83,7 @@ impl<K: Hash + Eq> StartIntervals<K> {
 
     /// The same, but a request with a key that is not known may start after this time.
     pub(super) fn next_start_after(&self, key: impl FnOnce() -> K, time: Duration) -> Option<Arc<NextStart>> {
-        if self.interval.get().is_zero() {
+        if !self.has_interval() {
             return None;
         }
         let (mut known, now) = (unpoisoned(&self.known), Instant::now());

@@ -13,7 +13,7 @@ pub(crate) struct NewPage<'a> {
     /// The size of the body as it is stored; `None` if bodies are not stored.
     pub(crate) body_bytes: Option<u64>,
     /// `None` if bodies are not stored, or by somebody else.
-    pub(crate) body: Option<&'a Body>,
+    pub(crate) body: Option<&'a Body<'a>>,
     /// A seed is stored whatever it is a duplicate of.
     pub(crate) is_seed: bool,
 }
@@ -31,7 +31,7 @@ pub(crate) struct BorderCase {
     pub(crate) url: String,
     pub(crate) content_type: Option<ContentType>,
     /// `None` if the body is not stored here.
-    pub(crate) body: Option<Body>,
+    pub(crate) body: Option<Body<'static>>,
 }
 
 impl<S: Storage> LocalState<S> {
@@ -81,7 +81,7 @@ impl<S: Storage> LocalState<S> {
         })
     }
 
-    pub(crate) fn load_content(&self, url: &str) -> Result<Option<Body>, BackendError> {
+    pub(crate) fn load_content(&self, url: &str) -> Result<Option<Body<'static>>, BackendError> {
         let id = self.storage.id(url);
         if self.content.contains(id, self.clock.now()) { self.storage.body(id) } else { Ok(None) }
     }

@@ -1,6 +1,7 @@
 //! Workers that join, leave, die and have throttles of their own.
 
 mod blocked;
+mod content;
 mod delays;
 mod many_workers;
 mod recording_storage;

@@ -43,7 +43,7 @@ impl RemoteBackend {
         }
     }
 
-    pub(super) async fn store_body(&self, id: u64, body: &Body) -> Result<(), BackendError> {
+    pub(super) async fn store_body(&self, id: u64, body: &Body<'_>) -> Result<(), BackendError> {
         let kind = if matches!(body, Body::Compressed(_)) { COMPRESSED } else { PLAIN };
         let set = Call::new("SET", self.shared.keys.body(id)).arg([&[kind], body.bytes()].concat());
         let ttl = u64::try_from(self.config.ttl.as_millis()).unwrap_or(u64::MAX);
@@ -112,7 +112,7 @@ pub(in super::super) async fn load_bodies(
 
 fn stored_body(body: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, BackendError> {
     let body = match body.as_deref().and_then(<[u8]>::split_first) {
-        Some((&PLAIN, bytes)) => Body::Plain(bytes.into()),
+        Some((&PLAIN, bytes)) => Body::Plain(bytes.to_vec().into()),
         Some((&COMPRESSED, bytes)) => Body::Compressed(bytes.into()),
         _ => return Ok(None),
     };

@@ -80,7 +80,7 @@ impl Storage for RecordingStorage {
         self.memory.seen_len()
     }
 
-    fn body(&self, id: u64) -> Result<Option<Body>, BackendError> {
+    fn body(&self, id: u64) -> Result<Option<Body<'static>>, BackendError> {
         self.memory.body(id)
     }
 
