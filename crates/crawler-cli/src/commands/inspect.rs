@@ -179,16 +179,15 @@ fn exit_code(result: Result<u8, Error>) -> u8 {
 
 /// Whether a URL was a page, stored or not.
 fn was_page(history: &UrlHistory) -> bool {
-    matches!(&history.status, UrlStatus::Completed { outcome, .. } if is_page(outcome))
+    let UrlStatus::Completed { outcome, .. } = &history.status else { return false };
+    [Outcome::Page, Outcome::Unchanged].iter().any(|page| *outcome == page.label())
 }
 
 /// Why an admitted URL has no stored page.
 fn why_not_stored(history: &UrlHistory, options: Option<&CrawlOptions>) -> String {
     match &history.status {
         UrlStatus::Pending => "it has not been fetched yet".into(),
-        UrlStatus::Completed { outcome, is_temporary, .. }
-            if ![Outcome::Page, Outcome::Unchanged].iter().any(|page| *outcome == page.label()) =>
-        {
+        UrlStatus::Completed { outcome, is_temporary, .. } if !was_page(history) => {
             let hint = if *is_temporary { "; a later crawl may get it" } else { "" };
             format!("it is not a stored page; its outcome is: {outcome}{hint}")
         }
