@@ -358,4 +358,12 @@ mod tests {
             assert_eq!(surt(uri), key, "{uri}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_has_a_key_of_one_line(uri in "(https?://|[a-z]+:)?[\\[\\]:@/?#%&=.a-zA-Z0-9\u{e9}\u{4e2d} \t-]{0,60}") {
+            let key = surt(&uri);
+            proptest::prop_assert!(!key.is_empty() && !key.contains('\n'), "{uri}: {key}");
+        }
+    }
 }
