@@ -241,3 +241,67 @@ fn unix_micros(time: SystemTime) -> u64 {
     let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is remembered after visits with these outcomes and hashes.
+    fn after(visits: &[(Outcome, u64)]) -> VisitRecord {
+        let mut previous: Option<PreviousVisit> = None;
+        for (outcome, hash) in visits {
+            let response = ResponseFacts { hash: *hash, validators: Validators::default() };
+            let visit = Visit { number: 1, outcome, response, requested: None };
+            let record = VisitRecord::after(visit, previous.as_ref());
+            previous = Some(PreviousVisit { record, outcome: outcome.to_string() });
+        }
+        previous.unwrap().record
+    }
+
+    fn status(code: u16) -> (Outcome, u64) {
+        (Outcome::HttpStatus { code, retry_after: None }, 0)
+    }
+
+    #[test]
+    fn interval_halves_when_a_page_changed_and_doubles_when_not() {
+        let days = |visits: &[(Outcome, u64)]| after(visits).interval().as_secs_f64() / DAY as f64;
+        let (page, same) = (|hash| (Outcome::Page, hash), || (Outcome::Unchanged, 0));
+        assert_eq!(days(&[page(1)]), 1.0);
+        assert_eq!(days(&[page(1), page(2)]), 0.5);
+        assert_eq!(days(&[page(1), same(), same()]), 4.0);
+        assert_eq!(days(&[page(1), same(), status(503), page(2)]), 1.0, "a failure says nothing");
+        let mut visits = vec![page(1)];
+        visits.extend((0..20).map(|_| same()));
+        assert_eq!(days(&visits), 30.0);
+        visits.extend((2..40).map(page));
+        assert_eq!(days(&visits) * 24.0, 1.0);
+    }
+
+    #[test]
+    fn page_that_is_gone_and_back_is_the_next_version() {
+        let record = after(&[(Outcome::Page, 1), status(503)]);
+        assert!(record.is_current() && record.is_same_body(1), "it may still be there");
+        let record = after(&[(Outcome::Page, 1), status(404)]);
+        assert!(!record.is_current() && record.is_same_body(1) && record.changes == 1);
+        let record = after(&[(Outcome::Page, 1), status(404), (Outcome::Page, 1)]);
+        assert_eq!((record.version, record.visits, record.is_current()), (2, 3, true));
+    }
+
+    #[test]
+    fn earlier_outcome_is_that_before_a_failure_that_may_pass() {
+        let earlier = |visits: &[(Outcome, u64)]| after(visits).earlier.map(String::from);
+        assert_eq!(earlier(&[(Outcome::Page, 1)]), None);
+        assert_eq!(earlier(&[(Outcome::Page, 1), status(503)]).as_deref(), Some("page"));
+        assert_eq!(earlier(&[(Outcome::Page, 1), status(503), status(404)]).as_deref(), Some("page"));
+        assert_eq!(earlier(&[status(503), (Outcome::Page, 1)]), None);
+    }
+
+    #[test]
+    fn record_takes_few_bytes() {
+        assert_eq!(VisitRecord::default().to_bytes().len(), 0, "a redirect or failure");
+        let record = after(&[(Outcome::Page, u64::MAX)]);
+        let record = VisitRecord { fetched_at: 1_793_858_828_009_000, ..record };
+        assert!(record.to_bytes().len() <= 28, "{}", record.to_bytes().len());
+        assert_eq!(VisitRecord::from_bytes(&record.to_bytes()), Some(record));
+    }
+}

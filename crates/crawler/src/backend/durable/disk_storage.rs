@@ -16,6 +16,7 @@ use super::schedule::Schedule;
 use super::seen_cache::{CacheLimits, SeenUrlCache};
 use super::task_id_queue::TaskIdQueue;
 use super::{Batch, View};
+use crate::backend::local::state::NewPage;
 use crate::backend::local::storage::{
     Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef, unix_millis,
 };
@@ -358,13 +359,12 @@ impl Storage for DiskStorage {
     fn store_page(
         &mut self,
         id: u64,
-        url: &str,
-        fingerprint: &Fingerprint,
-        _: Option<u64>,
-        body: Option<&Body>,
+        page: &NewPage,
+        has_earlier: bool,
         now: Duration,
     ) -> Result<(), BackendError> {
-        let before = self.page(id)?;
+        let NewPage { url, fingerprint, body, .. } = *page;
+        let before = if has_earlier { self.page(id)? } else { None };
         self.release_body(before.as_ref());
         let body = body.map(|body| {
             let segment = self.batch.bodies.entry(self.current_segment).or_default().get_or_insert_default();

@@ -51,28 +51,31 @@ pub(super) fn begin(
     scope: &ResumedScope,
     recrawl: Option<&Recrawl>,
 ) -> Result<(), BackendError> {
-    let view = tables.view()?;
-    let checkpoint = read_checkpoint(&view)?;
-    let is_continued = checkpoint.last_task_id() == 0
-        || checkpoint.outstanding() != Some(0) && view.meta(ENDED)?.is_none_or(|ended| ended != [1]);
-    if let Some(recrawl) = recrawl.filter(|_| !is_continued)
-        && read_begun(&view)?.is_none()
-    {
-        let pending = checkpoint.outstanding().unwrap_or(0);
-        // The schedule is that of the visit before.
-        let mut batch = Batch { number: 1, clears_due: true, ..Batch::default() };
-        batch.meta.insert("checkpoint", checkpoint.begin_visit(pending).to_bytes());
-        // The statistics are those of this visit.
-        batch.meta.insert("view", Vec::new());
-        set_ended(&mut batch, false);
-        set_begun(&mut batch, Some(&BegunVisit { recrawl: *recrawl, at: unix_millis(), next: 0 }));
-        tables.write(&batch)?;
-    }
-    drop(view);
+    recrawl.map_or(Ok(()), |recrawl| record_begin(tables, recrawl))?;
     queue_begun(tables, key, scope)
 }
 
-/// Whether a state has recorded that its visit has ended.
+/// Records that another visit begins, with all counts at zero, unless the last one has not ended.
+pub(super) fn record_begin(tables: &Tables, recrawl: &Recrawl) -> Result<(), BackendError> {
+    let view = tables.view()?;
+    let checkpoint = read_checkpoint(&view)?;
+    let has_ended =
+        checkpoint.outstanding() == Some(0) || view.meta(ENDED)?.is_some_and(|ended| ended == [1]);
+    if checkpoint.last_task_id() == 0 || !has_ended || read_begun(&view)?.is_some() {
+        return Ok(());
+    }
+    let pending = checkpoint.outstanding().unwrap_or(0);
+    // The schedule is that of the visit before.
+    let mut batch = Batch { number: 1, clears_due: true, ..Batch::default() };
+    batch.meta.insert("checkpoint", checkpoint.begin_visit(pending).to_bytes());
+    // The statistics are those of this visit.
+    batch.meta.insert("view", Vec::new());
+    set_ended(&mut batch, false);
+    set_begun(&mut batch, Some(&BegunVisit { recrawl: *recrawl, at: unix_millis(), next: 0 }));
+    tables.write(&batch)
+}
+
+/// Records whether the visit has ended.
 pub(super) fn set_ended(batch: &mut Batch, has_ended: bool) {
     batch.meta.insert(ENDED, vec![u8::from(has_ended)]);
 }

@@ -4,6 +4,7 @@
 mod bodies;
 mod faults;
 mod hosts;
+mod recrawls;
 mod requisites;
 mod retries;
 mod times;

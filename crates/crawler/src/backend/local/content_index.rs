@@ -181,6 +181,11 @@ impl ContentIndex {
         }
     }
 
+    /// Whether a page is stored.
+    pub(crate) fn is_stored(&self, id: u64) -> bool {
+        self.pages.contains_key(&id)
+    }
+
     /// Whether a page is stored and has not expired.
     pub(crate) fn contains(&self, id: u64, now: Duration) -> bool {
         self.pages.get(&id).is_some_and(|page| now < page.stored_at.saturating_add(self.ttl))

@@ -9,12 +9,13 @@ use super::BackendConfig;
 use super::compressed_queue::CompressedUrlQueue;
 use super::seen_urls::{SeenLookup, SeenUrls};
 use super::segment_store::SegmentStore;
+use super::state::NewPage;
 use super::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
 use super::visited_urls::VisitedUrls;
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::modules::output::{OutputPosition, OutputWrite};
-use crate::similarity::{Fingerprint, HashKey};
+use crate::similarity::HashKey;
 use crate::task::Depth;
 use crate::url_record::Discovery;
 use crate::visit::{PreviousVisit, VisitSettings};
@@ -173,16 +174,8 @@ impl Storage for MemoryStorage {
         self.seen.len()
     }
 
-    fn store_page(
-        &mut self,
-        id: u64,
-        _: &str,
-        _: &Fingerprint,
-        _: Option<u64>,
-        body: Option<&Body>,
-        _: Duration,
-    ) -> Result<(), BackendError> {
-        match body {
+    fn store_page(&mut self, id: u64, page: &NewPage, _: bool, _: Duration) -> Result<(), BackendError> {
+        match page.body {
             Some(body) => self.bodies.insert(id, body),
             None => self.bodies.remove(id),
         }

@@ -10,13 +10,13 @@ use tokio::time::Instant;
 
 use super::super::{BackendError, HostDelay, Lease, TaskId, WorkerId};
 use super::budgets::BudgetReservation;
+use super::state::NewPage;
 use crate::domain::Domain;
 use crate::error::StorageErrorKind;
 use crate::fetch::http::AddressKinds;
 use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::outcome::Outcome;
 use crate::prioritizer::SourceLink;
-use crate::similarity::Fingerprint;
 use crate::task::Depth;
 use crate::url_record::Discovery;
 use crate::visit::{PreviousVisit, VisitRecord, VisitSettings};
@@ -240,15 +240,13 @@ pub(crate) trait Storage: Send + 'static {
     /// Number of URLs in the seen set.
     fn seen_len(&self) -> usize;
 
-    /// Stores a page, or only its fingerprint if there is no body, in place of an earlier version. A body of this size that is
-    /// not given is stored by the worker.
+    /// Stores a page, or only its fingerprint if there is no body, in place of an earlier version if there is one. A body of which
+    /// only the size is given is stored by the worker.
     fn store_page(
         &mut self,
         id: u64,
-        url: &str,
-        fingerprint: &Fingerprint,
-        body_bytes: Option<u64>,
-        body: Option<&Body>,
+        page: &NewPage,
+        has_earlier: bool,
         now: Duration,
     ) -> Result<(), BackendError>;
 

@@ -16,13 +16,13 @@ use super::records::{CompletedRecord, LeaseRow, ReasonRow};
 use crate::backend::local::budgets::BudgetReservation;
 use crate::backend::local::compressed_queue::CompressedUrlQueue;
 use crate::backend::local::memory_storage::MemoryStorage;
+use crate::backend::local::state::NewPage;
 use crate::backend::local::storage::{
     Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef, unix_millis,
 };
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::modules::output::{OutputPosition, OutputWrite};
-use crate::similarity::Fingerprint;
 use crate::task::Depth;
 use crate::url_record::Discovery;
 
@@ -197,15 +197,8 @@ impl Storage for RedisStorage {
         self.memory.seen_len()
     }
 
-    fn store_page(
-        &mut self,
-        id: u64,
-        url: &str,
-        fingerprint: &Fingerprint,
-        body_bytes: Option<u64>,
-        _: Option<&Body>,
-        now: Duration,
-    ) -> Result<(), BackendError> {
+    fn store_page(&mut self, id: u64, page: &NewPage, _: bool, now: Duration) -> Result<(), BackendError> {
+        let NewPage { url, fingerprint, body_bytes, .. } = *page;
         // The worker stores the body, so only its size is known here.
         let body = body_bytes.map(|bytes| BodyLocation {
             segment: 0,

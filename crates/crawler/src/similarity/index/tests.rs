@@ -159,3 +159,24 @@ fn border_cases_are_compared_exactly_the_most_similar_first_and_a_limited_number
     let found = Lookup::Match(Match::NearDuplicate(50));
     assert_eq!(index.find(&page, 99, START, Some(&verdicts)), found, "not a border case");
 }
+
+#[test]
+fn forgotten_pages_are_not_found_and_their_memory_is_returned() {
+    for threshold in [0.9, 1.0] {
+        let mut index = Index::new(Threshold::new(threshold).expect("a threshold"), HOUR);
+        index.insert(&large(1, 0), 1, START);
+        let mut last = index.insert(&small(0), 2, START);
+        // A page that changes again and again.
+        for version in 1..1_000 {
+            index.forget(last);
+            if index.is_sparse() {
+                assert_eq!(index.compact(), [(1, 0)], "the page of the other URL alone");
+            }
+            last = index.insert(&small(version), 2, START);
+        }
+        assert!(index.len() < 100, "{}", index.len());
+        assert_eq!(find(&index, &small(998), 9, START), None, "an earlier version");
+        assert_eq!(find(&index, &small(999), 9, START), Some(Match::Duplicate(2)));
+        assert_eq!(find(&index, &large(1, 0), 9, START), Some(Match::Duplicate(1)));
+    }
+}

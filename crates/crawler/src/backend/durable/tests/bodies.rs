@@ -1,5 +1,6 @@
 //! Stored pages. Bodies of the same commit share a segment.
 
+use crate::backend::local::state::NewPage;
 use std::collections::BTreeSet;
 
 use super::super::super::{Backend, ContentMatch};
@@ -54,7 +55,10 @@ async fn store_two_in_one_commit(state: &TestState) {
             let (id, now) = (state.storage.id(&url(number)), state.clock.now() + TTL / 2 * number as u32);
             let (fingerprint, body) = (fingerprint(number), Body::Plain(text(number).into()));
             state.content.add(id, &url(number), &fingerprint, body.bytes().len() as u64, now);
-            state.storage.store_page(id, &url(number), &fingerprint, None, Some(&body), now).unwrap();
+            let (url, fingerprint) = (url(number), &fingerprint);
+            let page =
+                NewPage { url: &url, fingerprint, body_bytes: None, body: Some(&body), is_seed: false };
+            state.storage.store_page(id, &page, false, now).unwrap();
         }
     }
     wait_committed(state).await;

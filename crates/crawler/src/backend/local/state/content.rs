@@ -42,7 +42,7 @@ impl<S: Storage> LocalState<S> {
         page: &NewPage,
         verdicts: &Verdicts,
     ) -> Result<StoreResult, BackendError> {
-        let NewPage { url, fingerprint, body_bytes, body, is_seed } = *page;
+        let NewPage { url, fingerprint, body_bytes, is_seed, .. } = *page;
         let now = self.clock.now();
         for expired in self.content.expire(now) {
             self.storage.remove_page(expired)?;
@@ -61,8 +61,9 @@ impl<S: Storage> LocalState<S> {
         }
         // If pages are neither compared nor stored there is nothing to add.
         if self.config.similarity.is_some() || body_bytes.is_some() {
+            let has_earlier = self.content.is_stored(id);
             self.content.add(id, url, fingerprint, body_bytes.unwrap_or(0), now);
-            self.storage.store_page(id, url, fingerprint, body_bytes, body, now)?;
+            self.storage.store_page(id, page, has_earlier, now)?;
         }
         Ok(StoreResult::Done(ContentMatch::New))
     }

@@ -7,10 +7,10 @@ use super::super::super::super::{BackendError, HostDelay, Lease, TaskId, WorkerI
 use super::super::super::budgets::BudgetReservation;
 use super::super::super::memory_storage::MemoryStorage;
 use super::super::super::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
+use super::super::NewPage;
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::modules::output::{OutputPosition, OutputWrite};
-use crate::similarity::Fingerprint;
 use crate::task::Depth;
 use crate::url_record::Discovery;
 
@@ -87,13 +87,11 @@ impl Storage for RecordingStorage {
     fn store_page(
         &mut self,
         id: u64,
-        url: &str,
-        page: &Fingerprint,
-        body_bytes: Option<u64>,
-        body: Option<&Body>,
+        page: &NewPage,
+        has_earlier: bool,
         now: Duration,
     ) -> Result<(), BackendError> {
-        self.memory.store_page(id, url, page, body_bytes, body, now)
+        self.memory.store_page(id, page, has_earlier, now)
     }
 
     in_memory! {

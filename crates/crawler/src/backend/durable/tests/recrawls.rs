@@ -1,0 +1,63 @@
+//! Another visit: a crash between two commits of its begin leaves a visit in which each URL is queued once.
+
+use super::super::open::read_hash_key;
+use super::super::recrawl::{Recrawl, queue_some, record_begin};
+use super::super::{Batch, Tables};
+use super::*;
+use crate::scope::Scope;
+
+/// A finished crawl of 10 URLs.
+async fn finished() -> TestState {
+    let mut state = TestState::new(7, SMALL_CACHE);
+    state.options.config.visits.are_kept = true;
+    state.reopen();
+    let seeds = (0..10).map(|number| DiscoveredUrl { url: url(number), depth: 0, redirects: 0 });
+    state.backend().admit(seeds.collect()).await.unwrap();
+    visit_all(&state).await;
+    state.reopen();
+    state
+}
+
+async fn visit_all(state: &TestState) {
+    for lease in state.leases().await {
+        let completion = Completion { outcome: Outcome::Page, ..Completion::new(&lease) };
+        state.backend().complete(vec![completion]).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn crash_between_two_commits_leaves_a_visit_that_is_continued() {
+    for commits in 0..=6 {
+        let mut state = finished().await;
+        state.open = None;
+        {
+            let tables = Tables::open(&state.path(), Batch::default).unwrap();
+            let key = read_hash_key(&tables.view().unwrap(), &state.path()).unwrap();
+            record_begin(&tables, &Recrawl::default()).unwrap();
+            for _ in 0..commits {
+                queue_some(&tables, key, &Scope::anywhere(), 2).unwrap();
+            }
+        }
+        // It is continued whether it is asked for again or not.
+        state.options.recrawl = (commits % 2 == 0).then(Recrawl::default);
+        state.open();
+        let snapshot = state.backend().shared.state().snapshot();
+        assert_eq!((snapshot.visit, snapshot.admitted, snapshot.completed), (2, 10, 0), "{commits} commits");
+        assert!(snapshot.outcomes.is_empty() && snapshot.pages == 0);
+        let leases = state.leases().await;
+        assert_eq!(leases.len(), 10);
+        assert!(leases.iter().all(|lease| lease.previous.is_some()));
+        // Killed in the middle of the visit: those that were not completed are still pending, and no other.
+        for lease in &leases[..4] {
+            let completion = Completion { outcome: Outcome::Unchanged, ..Completion::new(lease) };
+            state.backend().complete(vec![completion]).await.unwrap();
+        }
+        state.options.recrawl = Some(Recrawl::default());
+        state.reopen();
+        let snapshot = state.backend().shared.state().snapshot();
+        assert_eq!((snapshot.visit, snapshot.outstanding()), (2, 6));
+        visit_all(&state).await;
+        state.reopen();
+        assert_eq!(state.backend().shared.state().snapshot().visit, 3, "the visit before had ended");
+    }
+}
