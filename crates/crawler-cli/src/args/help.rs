@@ -109,8 +109,8 @@ Modules:
   jsonl=FILE    write one JSON object per page; ,fields=NAME,... chooses from
                 url, depth, status, title, language, canonical, content_type,
                 bytes, truncated, fetched, lastmod, version, changed, robots,
-                links, referrer,
-                redirects, timing, headers, text (default: up to links)
+                links, referrer, redirects, timing, headers, text (default: up
+                to links)
   csv=FILE      write the same fields as CSV
   markdown=DIR  write the main content of page N as Markdown to DIR/N.md
   extract=FILE,NAME=SELECTOR,...
@@ -219,7 +219,7 @@ A sitemap that says that a page was modified since its last visit makes it due.
 
 Exit status:
   0    the visit ended or reached a limit, also if no page has changed
-  …    the others are those of 'crawler resume'
+  ...  the others are those of 'crawler resume'
 
 Examples:
   crawler recrawl crawl-state
@@ -325,8 +325,8 @@ Examples:
 pub const AFTER_WACZ_HELP: &str = "\
 A WACZ file has WARC files, their index, a list of their HTML pages with titles,
 and digests of all of this. ReplayWeb.page (https://replayweb.page/) opens it in
-a browser, 'crawler replay' and 'crawler show' read it. The WARC files are copied
-unchanged. Crawls with --wacz write it by themselves.
+a browser, 'crawler replay' and 'crawler show' read it. The WARC files are
+copied unchanged. Crawls with --wacz write it by themselves.
 
 Exit status:
   0    the file was written

@@ -163,7 +163,7 @@ fn line(url: &VisitedUrl) -> String {
     let shown = printable(&url.url);
     match &url.change {
         Change::Changed { similarity: Some(percent) } => format!("  {percent:>3} % similar  {shown}"),
-        Change::Changed { similarity: None } => format!("{:15}  {shown}", ""),
+        Change::Changed { similarity: None } => format!("  {:13}  {shown}", "changed"),
         Change::Gone | Change::Failed => format!("  {:<13}  {shown}", printable(&url.outcome)),
         Change::Moved { to } => format!("  {shown} → {}", printable(to)),
         _ => format!("  {shown}"),

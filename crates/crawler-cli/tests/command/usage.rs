@@ -86,7 +86,7 @@ fn option_of_another_command_names_that_command() {
         ("http://a.test/ pages 2 --max-pages 5", "--max-pages", "crawl"),
         ("http://a.test/ pages 2 --state=x", "--state", "crawl"),
         ("crawl http://a.test/ --json", "--json", "status"),
-        ("crawl http://a.test/ -o x", "-o", "collect"),
+        ("crawl http://a.test/ -o x", "-o", "index"),
         ("collect a --module words", "--module", "crawl"),
         ("status --redis redis://a.test/ --force", "--force", "purge"),
         ("worker --redis redis://a.test/ --workers 3", "--workers", "crawl"),
@@ -169,7 +169,12 @@ fn missing_argument_is_named_with_the_usage() {
     for (line, missing, usage) in [
         ("crawl", "<URL>...", "crawler crawl [OPTIONS] [URL]..."),
         ("resume", "<DIR>", "crawler resume [OPTIONS] <DIR> [URL]..."),
-        ("show --state x", "<URL>", "crawler show [OPTIONS] <URL>"),
+        (
+            "show --state x",
+            "<URL>",
+            "crawler show [OPTIONS] <URL> --state <DIR> or crawler show [OPTIONS] <URL> --redis <URL> or crawler show [OPTIONS] \
+             <URL> --archive <FILE>...",
+        ),
         ("worker", "--redis <URL> (or the variable CRAWLER_REDIS)", "crawler worker [OPTIONS] --redis <URL>"),
         (
             "submit -q",

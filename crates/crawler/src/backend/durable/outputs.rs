@@ -40,7 +40,6 @@ pub struct RecordedOutput {
     /// The first page that is in it: it was added to the crawl before that page.
     pub first_page: u64,
     /// How it is split into files, if it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<SegmentRule>,
 }
 

@@ -21,7 +21,7 @@ pub(super) const SOCKET_FILE: &str = "crawl.socket";
 const MAX_PATH_BYTES: usize = 100;
 
 /// Precedes every question. Another version of the crawler has another number if its messages differ.
-const PROTOCOL: u32 = 4;
+const PROTOCOL: u32 = 5;
 
 /// The largest question, which has the IDs of many URLs.
 const MAX_QUESTION_BYTES: usize = 256 << 10;
