@@ -4,6 +4,7 @@
 
 use std::sync::LazyLock;
 
+use crawler::internal::html::parts::{LinkDetail, PageParts};
 use crawler::internal::html::{self, BadLink, LinkKind, PageHandler, text};
 use crawler::internal::media::Media;
 use crawler::internal::similarity::{Fingerprint, HashKey};
@@ -80,12 +81,12 @@ impl PageHandler for Extract {
         self.robots_metas.push((name.to_owned(), content.to_owned()));
     }
 
-    fn wants_link_texts(&self) -> bool {
-        true
+    fn wanted_parts(&self) -> PageParts {
+        PageParts { link_details: true, ..PageParts::default() }
     }
 
-    fn link_text(&mut self, text: String) {
-        self.link_texts.push(text);
+    fn link_detail(&mut self, detail: LinkDetail) {
+        self.link_texts.push(detail.text);
     }
 
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
