@@ -16,6 +16,10 @@ CHAOS_SEEDS ?= 1 2 3
 # `make test`: how many tests run in parallel, and where the C library is built.
 TEST_THREADS ?= 8
 CAPI_TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))/capi
+# `make test`: the binary of `make run`, without debug assertions as that of `make install`, and the tests of the command that run
+# with it, too: every sub-command is in one of them.
+DEMO_BINARY = $(abspath $(or $(CARGO_TARGET_DIR),target))/demo/crawler
+DEMO_TESTS = arguments:: changes:: collect:: config demo health:: help:: inspect:: install:: recrawl:: replay:: report:: usage::
 # `make test`: the Python that reads back what outputs write, and its packages.
 TEST_PYTHON = $(abspath $(or $(CARGO_TARGET_DIR),target))/python
 TEST_PYTHON_PACKAGES ?= pyarrow duckdb networkx warcio fastwarc cdxj-indexer wacz pywb
@@ -54,6 +58,9 @@ test: ## run all tests; installs missing programs with apt, Python packages from
 	CRAWLER_CAPI_LIBRARY="$(CAPI_TARGET)/debug" CRAWLER_TEST_PYTHON="$(TEST_PYTHON)/bin/python" \
 		CRAWLER_TEST_REPLAYWEBPAGE="$(TEST_REPLAYWEBPAGE)" RUST_TEST_THREADS=$(TEST_THREADS) \
 		$(CARGO) test --workspace --no-fail-fast -- --include-ignored --skip in_make_chaos
+	$(CARGO) build --profile demo -p crawler-cli
+	CRAWLER_TEST_BINARY="$(DEMO_BINARY)" CRAWLER_TEST_PYTHON="$(TEST_PYTHON)/bin/python" RUST_TEST_THREADS=$(TEST_THREADS) \
+		$(CARGO) test -p crawler-cli --test command -- --include-ignored $(DEMO_TESTS)
 
 soak: ## kill crawls of thousands of pages KILLS times for each of SEEDS, resume them, and check the results
 	for seed in $(SEEDS); do \
@@ -87,7 +94,7 @@ audit: ## check licences, sources, duplicate versions and security advisories of
 		echo 'advisories: SKIPPED, the RustSec database cannot be fetched from github.com' >&2; \
 	fi
 
-bench: ## compare with wget2, wget, spider, the least possible cost and a simple C library; measure outputs, archives, replays, broad crawls, memory and Redis
+bench: ## compare with wget2, wget, spider, a minimal crawler and a simple C library; measure outputs, archives, replays, broad crawls, memory and Redis
 	scripts/need cc=gcc
 	python3 bench/classic.py
 	python3 bench/pipeline.py

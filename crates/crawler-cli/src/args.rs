@@ -71,7 +71,7 @@ pub use self::fetch::FetchArgs;
 pub use self::fetch::INSECURE;
 use self::replay::ReplayArgs;
 use self::report::ReportArgs;
-use self::settings::{CommandLine, Settings, misspelt_variables};
+use self::settings::{CommandLine, Settings, is_option_variable, misspelt_variables};
 use self::url_query::{ShowArgs, UrlQueryArgs};
 use crate::printable::print_error;
 
@@ -122,7 +122,7 @@ enum CliCommand {
     /// Pack WARC files into a WACZ file, which ReplayWeb.page opens
     #[command(after_help = help::AFTER_WACZ_HELP)]
     Wacz(WaczArgs),
-    /// Print a page that a crawl stored, or that web archives have
+    /// Print a page that a crawl stored, or that is in web archives
     #[command(after_help = help::AFTER_SHOW_HELP, override_usage = help::SHOW_USAGE)]
     Show(ShowArgs),
     /// Show the outcome of a URL and how it was discovered
@@ -149,13 +149,13 @@ enum CliCommand {
     /// Write a report on a crawl with --state or --redis, as HTML or Markdown
     #[command(after_help = help::AFTER_REPORT_HELP, override_usage = help::REPORT_USAGE)]
     Report(ReportArgs),
-    /// Ask a process with --metrics whether it is healthy
+    /// Check whether a process with --metrics is healthy
     #[command(after_help = help::AFTER_HEALTH_HELP)]
     Health(HealthArgs),
     /// Pause a crawl with --state or --redis: it starts no further request
     #[command(after_help = help::AFTER_PAUSE_HELP, override_usage = help::PAUSE_USAGE)]
     Pause(RunningCrawlArgs),
-    /// Let a crawl go on that is paused
+    /// Continue a crawl that is paused
     #[command(after_help = help::AFTER_UNPAUSE_HELP, override_usage = help::UNPAUSE_USAGE)]
     Unpause(RunningCrawlArgs),
     /// Change a crawl with --state or --redis while it runs
@@ -250,7 +250,7 @@ pub enum Command {
     Submit(Box<CrawlOptions>),
     /// Show the status of a crawl.
     Status(StatusOptions),
-    /// Ask a process whether it is healthy.
+    /// Check whether a process is healthy.
     Health(HealthArgs),
     /// Change a running crawl.
     Change(ChangeJob),
@@ -280,34 +280,64 @@ impl Invocation {
         if typed.is_empty() {
             help::exit_with_short_usage();
         }
-        let line = CommandLine::new(&definition(), typed).map_err(UsageError::into_line)?;
-        for warning in misspelt_variables(&line.grammar) {
-            print_error(&warning);
-        }
-        parse(&line).map_err(UsageError::into_line)
+        let invocation = match own_definition(&typed) {
+            Some(own) => parse_own(&own, &typed).unwrap_or_else(|| parse_all(typed)),
+            None => parse_all(typed),
+        };
+        invocation.map_err(UsageError::into_line)
     }
+}
+
+/// A command line that clap has accepted.
+struct Parsed {
+    cli: Cli,
+    /// The names of the options that were given.
+    explicit: Vec<String>,
+    log: LogArgs,
+    verbosity: Verbosity,
+}
+
+/// Parses and checks a command line, with the options of all commands, which errors and settings may refer to.
+fn parse_all(typed: Vec<OsString>) -> Result<Invocation, UsageError> {
+    let line = CommandLine::new(&definition(), typed)?;
+    for warning in misspelt_variables(&line.grammar) {
+        print_error(&warning);
+    }
+    parse(&line)
 }
 
 fn parse(line: &CommandLine) -> Result<Invocation, UsageError> {
     let explainer = Explainer::new(line);
-    let parsed = line.matches().and_then(|mut matches| {
-        let explicit = explicit_options(&line.grammar, &matches, &line.settings);
-        let log = log_options(&matches)?;
-        Ok((Cli::from_arg_matches_mut(&mut matches)?, explicit, log))
-    });
-    match parsed {
-        Ok((cli, explicit, (log, verbosity))) => {
-            if let Some(error) = explainer.foreign_option(&explicit) {
-                return Err(error);
-            }
-            let checked = log.check(&line.typed).and_then(|()| {
-                let command = cli.with_explicit_options(explicit).validate()?;
-                command.check_log(&log)?;
-                Ok(Invocation { command, log, verbosity })
-            });
-            checked.map_err(|message| explainer.invalid(message))
-        }
-        Err(error) => Err(explainer.parse_error(&error)),
+    let parsed = parsed(line).map_err(|error| explainer.parse_error(&error))?;
+    match explainer.foreign_option(&parsed.explicit) {
+        Some(error) => Err(error),
+        None => parsed.check(line),
+    }
+}
+
+/// Parses and checks a command line with the options of its own command only. `None` if that needs those of other commands.
+fn parse_own(own: &clap::Command, typed: &[OsString]) -> Option<Result<Invocation, UsageError>> {
+    let line = CommandLine::new(own, typed.to_vec()).ok()?;
+    let parsed = parsed(&line).ok()?;
+    Explainer::new(&line).lists_all(&parsed.explicit).then(|| parsed.check(&line))
+}
+
+fn parsed(line: &CommandLine) -> Result<Parsed, clap::Error> {
+    let mut matches = line.matches()?;
+    let explicit = explicit_options(&line.grammar, &matches, &line.settings);
+    let (log, verbosity) = log_options(&matches)?;
+    Ok(Parsed { cli: Cli::from_arg_matches_mut(&mut matches)?, explicit, log, verbosity })
+}
+
+impl Parsed {
+    fn check(self, line: &CommandLine) -> Result<Invocation, UsageError> {
+        let Parsed { cli, explicit, log, verbosity } = self;
+        let checked = log.check(&line.typed).and_then(|()| {
+            let command = cli.with_explicit_options(explicit).validate()?;
+            command.check_log(&log)?;
+            Ok(Invocation { command, log, verbosity })
+        });
+        checked.map_err(|message| Explainer::new(line).invalid(message))
     }
 }
 
@@ -315,17 +345,15 @@ fn parse(line: &CommandLine) -> Result<Invocation, UsageError> {
 fn log_options(matches: &ArgMatches) -> Result<(LogArgs, Verbosity), clap::Error> {
     let (matches, is_verbose) = match matches.subcommand() {
         None => (matches, false),
+        // Looked up by name: without debug assertions, clap does not report an option that a command does not have.
+        Some((name, _)) if !LogArgs::are_of(name) => return Ok((LogArgs::default(), Verbosity::Normal)),
         Some((_, matches)) => {
             let verbose = matches.try_get_one::<bool>("verbose").ok().flatten();
             (matches, verbose == Some(&true))
         }
     };
-    let log = match matches.try_contains_id("log") {
-        Ok(_) => LogArgs::from_arg_matches(matches)?,
-        // The command has none.
-        Err(_) => return Ok((LogArgs::default(), Verbosity::Normal)),
-    };
-    Ok((log, if is_verbose { Verbosity::Verbose } else { Verbosity::Normal }))
+    let verbosity = if is_verbose { Verbosity::Verbose } else { Verbosity::Normal };
+    Ok((LogArgs::from_arg_matches(matches)?, verbosity))
 }
 
 /// Turns `--delay -1s` into `--delay=-1s`, so that the value's own parser reports it. Clap would take `-1s` for options.
@@ -365,21 +393,52 @@ fn explicit_options(grammar: &clap::Command, matches: &ArgMatches, settings: &Se
     names.chain(settings.turned_off()).map(str::to_owned).collect()
 }
 
-/// The definition of the command line, not built yet. The commands of a crawl share their options; here each gets its own
-/// help for them.
+/// The definition of the command line, not built yet.
 pub fn definition() -> clap::Command {
-    let definition = Cli::command()
-        .mut_args(classic::adapt)
-        .mut_subcommand("crawl", crawl::adapt_help)
-        .mut_subcommand("check", |check| check::adapt(crawl::adapt_help(check)))
-        .mut_subcommand(RESUME, |resume| resume::adapt(crawl::adapt_help(resume)))
-        .mut_subcommand(RECRAWL, |recrawl| resume::adapt_recrawl(resume::adapt(crawl::adapt_help(recrawl))))
-        .mut_subcommand("status", distributed::adapt_status)
-        .mut_subcommand("submit", |submit| distributed::adapt_submit(crawl::adapt_help(submit)))
-        .mut_subcommand("frontier", |role| distributed::adapt_role(role, &distributed::FRONTIER_OPTIONS))
-        .mut_subcommand("worker", |role| distributed::adapt_role(role, &distributed::WORKER_OPTIONS))
+    define(|_| true)
+}
+
+/// The definition without the options of other commands than that of a command line, which take most of the time to start. `None`
+/// if the others are needed: for help, and for settings, whose names are checked.
+fn own_definition(typed: &[OsString]) -> Option<clap::Command> {
+    let needs_all = |argument: &OsString| {
+        let argument = argument.to_string_lossy();
+        let has_short_help =
+            argument.starts_with('-') && !argument.starts_with("--") && argument.contains('h');
+        has_short_help || matches!(&*argument, "help" | "--help") || argument.starts_with("--config")
+    };
+    let has_settings = std::env::vars_os().any(|(name, _)| is_option_variable(&name));
+    let own = typed.first()?;
+    (!has_settings && !typed.iter().any(needs_all)).then(|| define(|command| own == command))
+}
+
+/// Changes a command that is defined.
+type Adapt = fn(clap::Command) -> clap::Command;
+
+/// The commands of a crawl share their options; here each gets its own help for them.
+const ADAPTED: [(&str, Adapt); 8] = [
+    ("crawl", crawl::adapt_help),
+    ("check", |check| check::adapt(crawl::adapt_help(check))),
+    (RESUME, |resume| resume::adapt(crawl::adapt_help(resume))),
+    (RECRAWL, |recrawl| resume::adapt_recrawl(resume::adapt(crawl::adapt_help(recrawl)))),
+    ("status", distributed::adapt_status),
+    ("submit", |submit| distributed::adapt_submit(crawl::adapt_help(submit))),
+    ("frontier", |role| distributed::adapt_role(role, &distributed::FRONTIER_OPTIONS)),
+    ("worker", |role| distributed::adapt_role(role, &distributed::WORKER_OPTIONS)),
+];
+
+/// Defines the command line. Of the commands that are not needed, it has the names only.
+fn define(is_needed: impl Fn(&str) -> bool) -> clap::Command {
+    let definition = Cli::command().mut_args(classic::adapt).mut_subcommands(|command| {
+        let name = command.get_name();
+        if is_needed(name) { command } else { clap::Command::new(name.to_owned()) }
+    });
+    let adapted = ADAPTED.into_iter().filter(|(name, _)| is_needed(name));
+    let definition = adapted
+        .fold(definition, |definition, (name, adapt)| definition.mut_subcommand(name, adapt))
         .mut_subcommands(|command| match command.get_name() {
             "completions" | "man" | "config" => command,
+            name if !is_needed(name) => command,
             _ => LogArgs::add_to(command).arg(config_option()),
         })
         .arg(config_option());
@@ -478,6 +537,33 @@ mod tests {
     #[test]
     fn grammar_is_consistent() {
         definition().debug_assert();
+    }
+
+    #[test]
+    fn own_options_are_enough_for_a_command_line_without_errors() {
+        let typed = |line: &str| line.split_whitespace().map(OsString::from).collect::<Vec<_>>();
+        let own = |typed: &[OsString]| define(|command| typed[0] == command);
+        for line in [
+            "crawl http://a.test/ --max-pages 5 --delay -1s -q",
+            "check http://a.test/ --fragments",
+            "resume state --max-pages 5",
+            "status state",
+            "http://a.test/ pages 1 --delay 0",
+        ] {
+            let typed = typed(line);
+            let explicit = |definition: &clap::Command| {
+                let line = CommandLine::new(definition, typed.clone()).ok()?;
+                parsed(&line).ok().map(|parsed| parsed.explicit)
+            };
+            let (own, all) = (explicit(&own(&typed)), explicit(&definition()));
+            assert_eq!(own, all, "{line}");
+        }
+        for line in
+            ["crawl http://a.test/ --output x", "crwl http://a.test/", "check http://a.test/ --crawl x"]
+        {
+            let typed = typed(line);
+            assert!(parse_own(&own(&typed), &typed).is_none(), "{line}");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub use self::announcement::AnnouncementForm;
 use self::connections::Connections;
 use self::feed::Feed;
 use self::routes::Site;
-pub use self::source::{ProcessSource, RedisSource, Source, StateSource};
+pub use self::source::{ProcessSource, RedisSource, Source, StateSource, short_name};
 pub use self::status::robots_name;
 pub use self::view::Mode;
 use crate::log;
@@ -93,7 +93,7 @@ impl Dashboard {
             .map_err(|error| format!("cannot start the dashboard: {error}"))?;
         let thread = thread::Builder::new().name("dashboard".into()).spawn(move || {
             runtime.block_on(run(listeners, site, feed, stopped));
-            // A query may still read the state; nobody waits for it.
+            // A query may still read the state; no viewer waits for it.
             runtime.shutdown_background();
         });
         let thread = thread.map_err(|error| format!("cannot start the dashboard: {error}"))?;

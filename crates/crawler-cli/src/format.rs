@@ -3,17 +3,7 @@
 use std::time::Duration;
 
 use crawler::internal::format::long_time;
-pub use crawler::internal::format::{counted, limit, number};
-
-/// A size in decimal units.
-pub fn bytes(count: u64) -> String {
-    match count {
-        0..1_000 => counted(count, "byte"),
-        1_000..999_950 => format!("{:.1} KB", count as f64 / 1e3),
-        999_950..999_950_000 => format!("{:.1} MB", count as f64 / 1e6),
-        _ => format!("{:.1} GB", count as f64 / 1e9),
-    }
-}
+pub use crawler::internal::format::{bytes, counted, limit, number};
 
 /// A part of a size that is a limit, in the unit of the limit unless that is too large: `11.8 of 50 MB`, `3.2 MB of 100 GB`.
 pub fn share_of_bytes(part: u64, limit: u64) -> String {

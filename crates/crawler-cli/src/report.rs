@@ -1,6 +1,5 @@
 //! Writes a report on a crawl as one file.
 
-pub mod asked;
 pub mod at_end;
 mod collect;
 pub mod content;
@@ -8,6 +7,7 @@ mod document;
 #[cfg(test)]
 mod example;
 pub mod file;
+pub mod given_options;
 mod html;
 mod live;
 mod markdown;

@@ -1,4 +1,4 @@
-//! Measures the memory that waiting and completed URLs take on Redis, and how long a frontier takes to take over a crawl
+//! Measures the memory that pending and completed URLs take on Redis, and how long a frontier takes to take over a crawl
 //! with as many of both. The Redis server must be empty.
 //!
 //! `cargo run --release --example redis_seen_set -- redis://127.0.0.1:PORT/ URLS`
@@ -51,7 +51,7 @@ fn config() -> BackendConfig {
 }
 
 async fn take_over(control: &CrawlControl) -> (Arc<FrontierProcess>, JoinHandle<()>) {
-    let process = Arc::new(control.take_over().await.unwrap());
+    let process = control.take_over().await.unwrap();
     let running = Arc::clone(&process);
     let running = tokio::spawn(async move { drop(running.run().await) });
     (process, running)
@@ -68,7 +68,7 @@ async fn admit(process: &FrontierProcess, numbers: std::ops::Range<usize>) {
     }
 }
 
-async fn complete(process: &FrontierProcess, count: usize) {
+async fn complete(process: &FrontierProcess, count: usize, outcome: Outcome) {
     let (backend, mut completed) = (process.backend(), 0);
     while completed < count {
         let unprioritized = backend.take_unprioritized(BATCH, Duration::ZERO).await.unwrap();
@@ -76,7 +76,6 @@ async fn complete(process: &FrontierProcess, count: usize) {
         backend.enqueue_prioritized(prioritized).await.unwrap();
         let leases = backend.lease(WORKER, BATCH, Duration::ZERO).await.unwrap();
         completed += leases.len();
-        let outcome = Outcome::HttpStatus { code: 404, retry_after: None };
         let completion = |lease| Completion { outcome: outcome.clone(), ..Completion::new(lease) };
         backend.complete(leases.iter().map(completion).collect()).await.unwrap();
     }
@@ -96,10 +95,17 @@ async fn main() {
     worker.lease(WORKER, 0, Duration::ZERO).await.unwrap();
     let before = memory(&mut server);
     admit(&process, 0..urls).await;
-    println!("{:8.1} bytes per waiting URL", (memory(&mut server) - before) / urls as f64);
-    complete(&process, urls).await;
-    println!("{:8.1} bytes per seen URL that is completed", (memory(&mut server) - before) / urls as f64);
+    println!("{:8.1} bytes per pending URL", (memory(&mut server) - before) / urls as f64);
+    complete(&process, urls, Outcome::Page).await;
+    let seen = memory(&mut server);
+    println!("{:8.1} bytes per seen URL that is completed", (seen - before) / urls as f64);
     admit(&process, urls..2 * urls).await;
+    complete(&process, urls, Outcome::HttpStatus { code: 404, retry_after: None }).await;
+    println!(
+        "{:8.1} bytes per failed URL, whose text reports list",
+        (memory(&mut server) - seen) / urls as f64
+    );
+    admit(&process, 2 * urls..3 * urls).await;
     process.flush().await.unwrap();
     let start = Instant::now();
     let (next, _) = take_over(&control).await;
@@ -107,8 +113,9 @@ async fn main() {
     running.await.unwrap();
     let snapshot = next.backend().snapshot().await.unwrap();
     println!(
-        "{:8.2} s to take over {} waiting and {urls} completed URLs",
+        "{:8.2} s to take over {} pending and {} completed URLs",
         elapsed.as_secs_f64(),
-        snapshot.outstanding()
+        snapshot.outstanding(),
+        2 * urls
     );
 }

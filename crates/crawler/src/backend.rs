@@ -1,12 +1,12 @@
 //! The trait between the workers and the frontier: the operations that move a URL through the queues of a crawl.
 //!
 //! Every operation is atomic, batched and idempotent, so workers use a frontier in their own process and one in another
-//! process in the same way. A URL that was admitted and not completed is *outstanding*, and in exactly one place:
+//! process in the same way. A URL that was admitted and not completed is *pending*, and in exactly one place:
 //!
 //! ```text
 //! admit ─▶ URL queue ─ take_unprioritized ─▶ prioritizer ─ enqueue_prioritized ─▶ priority queues ─┐
 //!   ▲      + overflow                                                                              │
-//!   └── outlinks ◀── complete ◀── worker ◀── lease, when the URL's host can be asked ◀─────────────┘
+//!   └── outlinks ◀── complete ◀── worker ◀── lease, when the URL's host is ready ◀─────────────────┘
 //! ```
 
 pub mod durable;
@@ -53,8 +53,8 @@ const MAX_ATTEMPTS: u8 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct WorkerId(pub u16);
 
-/// Identifies an outstanding URL, from its admission to its completion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+/// Identifies a pending URL, from its admission to its completion.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskId(pub u64);
 
 /// A URL to admit, such as a seed: normalized, in scope and not a crawler trap.
@@ -118,7 +118,7 @@ pub struct UnprioritizedUrl {
 }
 
 /// A URL leased to a worker. The lease ends when the worker completes it, or when the worker is declared dead.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// The task.
     pub task_id: TaskId,
@@ -200,7 +200,7 @@ pub struct HostDelay {
 }
 
 /// A domain that its owner hands over to another worker. The owner has no requests or completions of it in flight.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainTransfer {
     /// The domain.
     pub domain: Domain,
@@ -273,10 +273,11 @@ impl fmt::Display for Budget {
     }
 }
 
-/// The result of a lease.
-#[derive(Debug, Clone)]
+/// The result of a lease. A message has no more of it than the frontier needs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Completion {
     /// The lease.
+    #[serde(skip)]
     pub lease: Lease,
     /// The outcome of the URL. [`Outcome::Page`] counts against the page budget.
     pub outcome: Outcome,
@@ -296,10 +297,13 @@ pub struct Completion {
     pub rejected_links: BTreeMap<Cow<'static, str>, u64>,
     /// What the URL adds to each output, by the output's index. The backend stores it until the outputs are
     /// [written](Backend::record_outputs_written).
+    #[serde(skip)]
     pub writes: Vec<(usize, OutputWrite)>,
     /// The last request for the URL. It stays in the worker.
+    #[serde(skip)]
     pub request: RequestRecord,
     /// What its response says about the version of the page, in a crawl in one process.
+    #[serde(skip)]
     pub response: ResponseFacts,
     /// When the next request to the host is allowed, if a request was sent.
     pub host_delay: Option<HostDelay>,
@@ -517,7 +521,7 @@ pub trait Backend: Send + Sync + 'static {
         std::future::ready(Ok(0))
     }
 
-    /// Waits until no URL is outstanding, or for a short time.
+    /// Waits until no URL is pending, or for a short time.
     fn wait_until_finished(&self, wait: Duration) -> impl BackendFuture<()> {
         async move {
             tokio::time::sleep(wait).await;
@@ -526,7 +530,7 @@ pub trait Backend: Send + Sync + 'static {
     }
 
     /// Leases up to `max` URLs to a worker: draws a priority queue for each, takes the next domain in it that the worker owns or
-    /// nobody, and of it a host that can be asked. Waits up to `wait` for the first one.
+    /// no worker, and of it a host that is ready. Waits up to `wait` for the first one.
     fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> impl BackendFuture<Vec<Lease>>;
 
     /// Transfers domains to other workers, each as a unit or not at all. The leases end, and all URLs that wait for the

@@ -66,7 +66,7 @@ const MAX_PAGE_BYTES: usize = 50_000_000;
 /// # }
 /// ```
 ///
-/// Page N is the file `N` in the directory: the URL on the first line, the depth on the second, then the page unchanged.
+/// Page N is the file `N` in the directory: the URL on the first line, the depth on the second, then the decoded body.
 /// By default the crawl stays on the seed's origin, obeys robots.txt, and waits one second between requests.
 #[must_use = "a crawl does nothing until it runs"]
 #[derive(Clone)]
@@ -101,13 +101,13 @@ pub struct ClassicReport {
     pub seed: Outcome,
     /// Whether the crawl was stopped before its end.
     pub stopped: bool,
-    /// What the requests and URLs were like.
+    /// Statistics of requests and URLs.
     #[doc(hidden)]
     pub statistics: Arc<Statistics>,
     /// Why rows of URLs are missing, if some are.
     #[doc(hidden)]
     pub urls_failure: Option<String>,
-    /// What the archive has, if there is one.
+    /// The summary of the archive, if there is one.
     #[doc(hidden)]
     pub archive: Option<String>,
 }

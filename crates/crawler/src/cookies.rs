@@ -34,7 +34,7 @@ const MAX_HEADER_BYTES: usize = 16 * 1024;
 /// The cookies of a crawl, for [`RequestSettings::cookies`](crate::RequestSettings::cookies).
 ///
 /// The crawl stores the cookies that servers set, and sends them back, as in RFC 6265 and with the public suffix list.
-/// Clones share their cookies, so a clone that the program keeps has those of the crawl:
+/// Clones share their cookies, so you can keep a clone to read them after the crawl:
 ///
 /// ```no_run
 /// use crawler::{CookieJar, Crawler, RequestSettings};

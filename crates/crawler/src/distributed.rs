@@ -139,7 +139,7 @@ struct Membership {
     last_heartbeat: Instant,
     /// The crawl is paused, so that its time does not run on.
     is_paused: bool,
-    /// Whether somebody looks at the statistics of the crawl.
+    /// Whether a reader watches the statistics of the crawl.
     is_watched: Arc<AtomicBool>,
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::origin::{Origin, throttle_key};
@@ -17,7 +18,7 @@ use crate::origin::{Origin, throttle_key};
 /// assert_eq!(of("https://www.example.co.uk:8443/page"), "example.co.uk");
 /// assert_eq!(of("http://127.0.0.1:8080/"), "127.0.0.1:8080");
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Domain(Arc<str>);
 
 impl Domain {
@@ -78,7 +79,7 @@ impl Domain {
         &self.0
     }
 
-    /// The key of what is stored about all hosts of the domain together, beside what is stored about each. No host has this
+    /// The key of what is stored about all hosts of the domain together, in addition to what is stored about each. No host has this
     /// name.
     pub(crate) fn site_key(&self) -> String {
         format!("*.{}", self.0)

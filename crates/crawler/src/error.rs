@@ -25,7 +25,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setting has a value that cannot be used.
+    /// A setting has an invalid value.
     InvalidSetting(String),
     /// A seed is out of scope.
     SeedOutOfScope {
@@ -42,7 +42,7 @@ pub enum Error {
     State(StorageError),
     /// Redis cannot be used, or the distributed crawl on it cannot continue.
     Redis(StorageError),
-    /// The proxy could not be used for so long that the crawl cannot continue.
+    /// The proxy failed for longer than the crawl waits for it.
     Proxy(String),
     /// A blocking function was called inside an async runtime.
     InsideRuntime,

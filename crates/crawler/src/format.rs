@@ -1,4 +1,4 @@
-//! Formats numbers and durations for people: `1,013`, `2 pages`, `1.5 s`.
+//! Formats numbers, sizes and durations for people: `1,013`, `2 pages`, `2.6 MB`, `1.5 s`.
 
 use std::time::Duration;
 
@@ -18,6 +18,16 @@ pub fn number(number: u64) -> String {
 /// A number with its noun, in the singular or with an `s`: `1 page`, `2,000 pages`.
 pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", number(count), if count == 1 { "" } else { "s" })
+}
+
+/// A size in decimal units.
+pub fn bytes(count: u64) -> String {
+    match count {
+        0..1_000 => counted(count, "byte"),
+        1_000..999_950 => format!("{:.1} KB", count as f64 / 1e3),
+        999_950..999_950_000 => format!("{:.1} MB", count as f64 / 1e6),
+        _ => format!("{:.1} GB", count as f64 / 1e9),
+    }
 }
 
 /// A duration that is a setting or a limit, to the millisecond where it is short: `250 ms`, `1.5 s`, `30 s`, `2 m 00 s`.

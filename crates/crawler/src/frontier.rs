@@ -27,8 +27,8 @@ const MAX_PRIORITIZING: usize = 10_000;
 /// How long a loop waits for URLs before it polls again.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Runs the frontier until no URL is outstanding or the crawl is stopped. Returns whether no URL is
-/// outstanding.
+/// Runs the frontier until no URL is pending or the crawl is stopped. Returns whether no URL is
+/// pending.
 pub async fn run(
     backend: &impl Backend,
     prioritizer: &dyn Prioritizer,
@@ -77,7 +77,7 @@ async fn run_reprioritizer(
     }
 }
 
-/// Waits until no URL is outstanding.
+/// Waits until no URL is pending.
 async fn wait_until_finished(backend: &impl Backend) -> Result<(), BackendError> {
     while backend.outstanding().await? > 0 {
         backend.wait_until_finished(POLL_INTERVAL).await?;

@@ -75,9 +75,7 @@ impl ControlAction {
         match self {
             ControlAction::Resume | ControlAction::Stop | ControlAction::AddSeed(_) => None,
             ControlAction::Pause => Some("A crawl that ends and is resumed later is not paused."),
-            _ => {
-                Some("This holds until the crawl ends. A crawl that is resumed later has its options again.")
-            }
+            _ => Some("This lasts until the crawl ends. A resumed crawl uses its saved options."),
         }
     }
 
@@ -159,7 +157,7 @@ impl LiveSettings {
             ControlAction::Resume => "The crawl continues.".into(),
             ControlAction::SetDelay(delay) => {
                 self.delay = Some(limited(*delay, MAX_DELAY)?);
-                format!("The delay is {} per host; a longer one that a host asks for stays.", limit(*delay))
+                format!("The delay is {} per host; a longer delay of a host still applies.", limit(*delay))
             }
             ControlAction::SetMaxPages(0) | ControlAction::SetMaxBytes(0) => return too_small(),
             ControlAction::SetMaxPages(pages) => {
@@ -172,7 +170,7 @@ impl LiveSettings {
             }
             ControlAction::SetMaxTime(None) => {
                 self.max_time = Some(MaxTime::Unlimited);
-                "The crawl has no maximum time any more.".into()
+                "The maximum time is unlimited.".into()
             }
             ControlAction::SetMaxTime(Some(Duration::ZERO)) => return too_small(),
             ControlAction::SetMaxTime(Some(time)) => {

@@ -96,8 +96,8 @@ pub(crate) fn crawl_failed(cause: &impl Display) {
     error!(target: CRAWL, cause = %format_args!("{cause:#}"), "crawl failed");
 }
 
-pub(crate) fn budget_used_up(budget: &impl Display) {
-    info!(target: CRAWL, %budget, "budget used up");
+pub(crate) fn limit_reached(limit: &impl Display) {
+    info!(target: CRAWL, %limit, "limit reached");
 }
 
 /// The crawl was changed while it runs, from a dashboard or a command.

@@ -115,6 +115,17 @@ pub fn is_stylesheet(content_type: Option<&str>, path: &str) -> bool {
     }
 }
 
+/// Whether a Content-Type header declares what pages are shown with: an image, a font, a script, sound or video. Stylesheets are text.
+#[cfg(feature = "net")]
+pub fn is_shown_in_pages(content_type: Option<&str>) -> bool {
+    let essence = essence(content_type).to_ascii_lowercase();
+    match essence.split_once('/').unwrap_or_default() {
+        ("image" | "font" | "audio" | "video", _) => true,
+        ("application", subtype) => subtype.ends_with("javascript") || subtype.contains("font"),
+        _ => false,
+    }
+}
+
 /// How many bytes of the body are examined to distinguish text from binary, slightly more than browsers use.
 pub const SNIFF_BYTES: usize = 1024;
 

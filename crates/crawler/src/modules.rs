@@ -50,12 +50,12 @@ pub trait Module: Send + Sync {
     /// The name of the module in messages.
     fn name(&self) -> &str;
 
-    /// Processes a page, possibly on several threads at once. It may block, but not forever. The page is complete when
-    /// it returns. An error or a panic is counted and reported at the end, and does not stop the crawl.
+    /// Processes a page, possibly on several threads at once. It may block, but not forever. The crawl completes the page
+    /// when this returns. An error or a panic is counted and reported at the end, and does not stop the crawl.
     fn process_page(&self, page: &Page) -> Result<(), String>;
 
-    /// Whether [`process_page`](Module::process_page) may block or take long. Then it runs on a thread where it delays
-    /// no other page. Return `false` only if it is always quick.
+    /// Whether [`process_page`](Module::process_page) may block or take long; true by default. It then runs on a thread
+    /// where it does not delay other pages. Return `false` only if it is always quick.
     fn is_blocking(&self) -> bool {
         true
     }
@@ -72,7 +72,7 @@ pub trait Module: Send + Sync {
         true
     }
 
-    /// Whether it uses [`Page::found_on`] or [`Page::redirects`]. If neither a module nor an output does, they are not kept.
+    /// Whether it uses [`Page::found_on`] or [`Page::redirects`]. If neither a module nor an output does, they are not stored.
     #[doc(hidden)]
     fn wants_found_on(&self) -> bool {
         true
@@ -114,7 +114,7 @@ pub trait Module: Send + Sync {
     #[doc(hidden)]
     fn shutdown_requested(&self) {}
 
-    /// Completes outstanding work. Called once, after the last page.
+    /// Completes unfinished work. Called once, after the last page.
     fn finish(&self) -> Result<(), String> {
         Ok(())
     }

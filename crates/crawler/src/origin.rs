@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use memchr::memchr;
+use memchr::{memchr, memchr3, memrchr};
 use url::Url;
 
 /// Scheme, host and port of an http or https URL.
@@ -60,19 +60,9 @@ pub fn origin_prefix(url: &str) -> &str {
 
 /// The same as [`Origin::throttle_key`], for a normalised URL as text, without parsing it.
 pub fn throttle_key(url: &str) -> &str {
-    let authority = after_scheme(url).unwrap_or("");
-    let (mut start, mut end) = (0, authority.len());
-    for (at, byte) in authority.bytes().enumerate() {
-        match byte {
-            b'/' | b'?' | b'#' => {
-                end = at;
-                break;
-            }
-            b'@' => start = at + 1,
-            _ => {}
-        }
-    }
-    let host = &authority[start..end];
+    let rest = after_scheme(url).unwrap_or("");
+    let authority = &rest[..memchr3(b'/', b'?', b'#', rest.as_bytes()).unwrap_or(rest.len())];
+    let host = &authority[memrchr(b'@', authority.as_bytes()).map_or(0, |at| at + 1)..];
     host.strip_suffix(":80").or_else(|| host.strip_suffix(":443")).unwrap_or(host)
 }
 

@@ -17,7 +17,7 @@ use crate::scope::RejectReason;
 pub(crate) use self::text::{HTTP, LABELS};
 pub use self::text::{NamedUrl, label_of_text, named_url, named_url_of_text};
 
-/// What became of one admitted URL.
+/// The result of one admitted URL.
 ///
 /// - [`label`](Outcome::label) is the short name under which the outcome is counted: `HTTP 404`, `timeout`, `robots.txt`.
 /// - [`group`](Outcome::group) is the group of the label: page, redirect, skipped, failed, unchanged or not reached.
@@ -39,11 +39,11 @@ pub enum Outcome {
         /// Why the target was rejected.
         why: RejectReason,
     },
-    /// One redirect more than the crawl follows in a row.
+    /// More consecutive redirects than the crawl follows.
     TooManyRedirects,
     /// A redirect to the URL itself.
     RedirectToSelf,
-    /// Left out by the settings with which the crawl was resumed: links to the URL are rejected now.
+    /// The settings with which the crawl was resumed reject the URL.
     Rejected {
         /// Why they are rejected.
         why: RejectReason,
@@ -59,14 +59,14 @@ pub enum Outcome {
     Duplicate {
         /// The URL of the other page.
         of: String,
-        /// Whether links on the page were followed nevertheless.
+        /// Whether links on the page were still followed.
         links_followed: bool,
     },
     /// The content is nearly identical to another page's.
     NearDuplicate {
         /// The URL of the other page.
         of: String,
-        /// Whether links on the page were followed nevertheless.
+        /// Whether links on the page were still followed.
         links_followed: bool,
     },
     /// The host has reached its page limit.
@@ -134,7 +134,7 @@ pub enum Outcome {
         /// Its time limit.
         limit: Duration,
     },
-    /// The host failed so often to connect or to respond in time that the URL was not requested.
+    /// The URL was not requested, because its host repeatedly failed to connect or to respond in time.
     HostUnreachable {
         /// The host's last failure.
         cause: String,
@@ -158,12 +158,12 @@ pub enum Outcome {
     SitemapFailed {
         /// What is wrong with it.
         cause: String,
-        /// Whether it could not be fetched for a reason that may pass.
+        /// Whether a later request may succeed.
         is_temporary: bool,
     },
     /// A file that a browser needs to show a page, and not a page.
     Requisite,
-    /// Downloaded and, unlike its links, not used: the settings leave it out of what modules and outputs get.
+    /// Downloaded, and not passed to modules and outputs because of the settings. Its links were followed.
     NotSaved,
     /// A link that was checked and not crawled: a request showed that it can be fetched.
     Checked,
@@ -300,7 +300,7 @@ impl Outcome {
         OutcomeGroup::of_label(&self.label())
     }
 
-    /// Whether the URL failed for a reason that may pass, so that a later crawl may get the page:
+    /// Whether the URL failed temporarily, so that a later request may succeed:
     ///
     /// - The host could not be reached, did not respond in time, or closed the connection.
     /// - Its name could not be resolved, because the DNS server failed.
@@ -433,6 +433,11 @@ impl Outcome {
                 | Outcome::Checked
                 | Outcome::Unchanged
         )
+    }
+
+    /// Whether another URL has the same page, or one that is nearly the same.
+    pub(crate) fn is_duplicate(&self) -> bool {
+        matches!(self, Outcome::Duplicate { .. } | Outcome::NearDuplicate { .. })
     }
 
     /// Whether the server replied that there is no page at the URL: that is permanent, or it is elsewhere.

@@ -27,7 +27,7 @@ pub struct Page {
     /// The HTTP status code.
     pub status: u16,
     pub(crate) headers: HeaderMap,
-    /// HTML or text.
+    /// The kind of content: HTML, text, or another accepted type.
     pub media: Media,
     /// The body after content decoding, otherwise unchanged.
     pub body: Bytes,
@@ -35,18 +35,18 @@ pub struct Page {
     pub truncated: bool,
     /// The title of an HTML page as plain text; empty if it has none.
     pub title: String,
-    /// What the page asks of crawlers. The crawl follows the links of a `nofollow` page only if it ignores robots.txt.
+    /// The directives of the page for crawlers. The crawl follows the links of a `nofollow` page only if it ignores robots.txt.
     pub robots: RobotsDirectives,
     /// The links of the page as normalized URLs, in document order, with repetitions.
     pub links: UrlList,
-    /// The URL of the page, sitemap or robots.txt on which it was found first; that of the first redirect, if redirects led to
-    /// it. `None` for a seed.
+    /// The URL of the page, sitemap or robots.txt on which it was found first; if redirects led to it, on which the first of
+    /// them was found. `None` for a seed.
     pub found_on: Option<String>,
     /// The URLs that redirected to it, first to last.
     pub redirects: Vec<String>,
     /// When it was requested.
     pub requested: SystemTime,
-    /// When its response began.
+    /// When its response started.
     pub first_byte: SystemTime,
     /// When it was fetched: its response was complete.
     pub fetched: SystemTime,
@@ -54,8 +54,8 @@ pub struct Page {
     pub lastmod: Option<SystemTime>,
     /// The number of its version: 1 when modules get it first, and one more each time they get it again.
     pub version: u32,
-    /// Whether it differs from the version before. The first one does not, and neither does one that was gone meanwhile and is
-    /// back as it was.
+    /// Whether it differs from the version before; false for the first version, and for a page that was gone and returned
+    /// unchanged.
     pub changed: bool,
     /// The details of the links, in the same order. Empty unless a module or output [wants](crate::Output::wants) them.
     #[doc(hidden)]

@@ -85,7 +85,7 @@ pub(crate) type NoticeCallback = Box<dyn Fn(&str) + Send + Sync>;
 /// ```
 ///
 /// By default a crawl obeys robots.txt, waits one second between requests to a host, stops after 10,000 pages or 50 MB,
-/// and keeps everything in memory. It runs on threads of its own, one for each worker.
+/// and keeps everything in memory. It runs on its own threads, one per worker.
 ///
 /// A number or time that must not be 0, such as a limit, fails with [`Error::InvalidSetting`] when the crawl is run.
 #[must_use = "a crawl does nothing until it runs"]
@@ -113,7 +113,7 @@ pub struct Crawler {
     pub(crate) state_dir: Option<PathBuf>,
     /// What the program that started a durable crawl stores in its state.
     pub(crate) metadata: Vec<u8>,
-    /// Whether a durable crawl queues URLs again that failed for a reason that may pass.
+    /// Whether a durable crawl queues URLs again that failed temporarily.
     pub(crate) retry_failed: bool,
     /// Whether a durable crawl visits the known URLs again, and which of them.
     pub(crate) recrawl: Option<Recrawl>,
@@ -257,14 +257,14 @@ impl Crawler {
         self
     }
 
-    /// Sets what happens to a larger page. By default the download stops at the maximum size, and what was read is the
-    /// page: [`Page::truncated`](crate::Page::truncated) is set, and its links are followed.
+    /// Sets what happens to a page larger than [`max_page_bytes`](Crawler::max_page_bytes). By default it is truncated:
+    /// [`Page::truncated`](crate::Page::truncated) is set, and its links are followed.
     pub fn oversize(mut self, oversize: Oversize) -> Crawler {
         self.config.oversize = oversize;
         self
     }
 
-    /// Sets how much the crawl demands of hosts, sites and addresses, beyond the [`delay`](Crawler::delay).
+    /// Sets the delays and limits for each host, site and address, beyond the [`delay`](Crawler::delay).
     pub fn politeness(mut self, politeness: Politeness) -> Crawler {
         let Politeness {
             concurrency_per_host,
@@ -434,8 +434,8 @@ impl Crawler {
         self
     }
 
-    /// Sets whether a crawl that is resumed fetches URLs again that failed for a reason that may pass; see
-    /// [`Outcome::is_temporary`]. False by default. Also resumes a crawl that had finished.
+    /// Sets whether a crawl that is resumed fetches URLs again that failed temporarily; see
+    /// [`Outcome::is_temporary`]. False by default. It also resumes a crawl that has finished.
     pub fn retry_failed(mut self, retry: bool) -> Crawler {
         self.retry_failed = retry;
         self
@@ -473,7 +473,7 @@ impl Crawler {
         self
     }
 
-    /// Sets the handle that stops this crawl early. Each crawl needs its own: a crawl that ends uses it too.
+    /// Sets the handle that stops this crawl early. Each crawl needs its own, because the end of a crawl also triggers it.
     pub fn stop_handle(mut self, stop: StopHandle) -> Crawler {
         self.stop = stop;
         self

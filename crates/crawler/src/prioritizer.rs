@@ -166,7 +166,7 @@ pub trait Prioritizer: Send + Sync {
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a>;
 
     /// The priority of a candidate, if it is known without waiting. [`prioritize`](Prioritizer::prioritize)
-    /// gets only the other candidates, so a slow service does not hold these up.
+    /// gets only the other candidates, so a slow service does not delay these.
     fn known_priority(&self, _candidate: &Candidate) -> Option<Priority> {
         None
     }

@@ -20,8 +20,8 @@ const MAX_SOCKS_CREDENTIAL: usize = 255;
 /// The proxies that requests go through; none by default.
 ///
 /// A proxy is a URL with the scheme `http`, `https`, `socks5` or `socks5h`, and a user name and password if the proxy
-/// requires them. With `socks5`, the crawler resolves the names of hosts; with the others, the proxy does. Then the check
-/// for private addresses sees only the addresses that URLs contain.
+/// requires them. With `socks5`, the crawler resolves the names of hosts; with the others, the proxy does. In that
+/// case, only addresses that URLs contain are checked for private ones.
 ///
 /// ```
 /// use crawler::Proxies;

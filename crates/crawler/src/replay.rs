@@ -45,7 +45,7 @@ pub struct Replay {
     pub overwrite: bool,
     /// Stops the replay.
     pub stop: StopHandle,
-    /// Who is told what happens.
+    /// Receives the events.
     pub callbacks: Callbacks,
     modules: Vec<Box<dyn Module>>,
     outputs: Vec<OutputSpec>,

@@ -52,22 +52,22 @@ pub struct RequestSettings {
     /// seeds get them, and if the seed is an https URL, over https only.
     pub headers_everywhere: bool,
     /// The media types that are kept in addition to HTML and text, such as `application/pdf`, `image/*` or `*/*`; none by
-    /// default. Their content is a [page](crate::Page) with the media type [`Media::Other`](crate::Media::Other). The files that
-    /// pages refer to other than by links, such as images, are followed as links are if they can have such a type.
+    /// default. Their content is a [page](crate::Page) with the media type [`Media::Other`](crate::Media::Other). Files that
+    /// pages refer to other than by links, such as images, are followed like links if they can have such a type.
     pub accept: Vec<String>,
-    /// The maximum size of content of those types, and of requisites: of what is received, and of what it decodes to; 10 MB by
-    /// default. Larger content is skipped, and never truncated.
+    /// The maximum size of content of those types and of requisites, received and decoded; 10 MB by default. Larger content
+    /// is skipped, and never truncated.
     pub max_file_bytes: usize,
-    /// Whether outputs that keep the requisites of pages, which are the images, stylesheets, scripts and fonts that a browser
-    /// needs to show them, get those from all sites; false by default. Then they get those in scope, and those of the page's own
-    /// site, which is all hosts of its registrable domain.
+    /// Whether the requisites of pages are fetched from all sites; false by default. Requisites are the images, stylesheets,
+    /// scripts and fonts that a browser needs to show a page, for outputs that keep them. By default they are fetched only if
+    /// they are in scope, or on the page's own site (all hosts of its registrable domain).
     pub requisites: bool,
-    /// The pages that the pipeline passes to modules and outputs; all by default. Links of the others are followed all the same.
+    /// The pages that the pipeline passes to modules and outputs; all by default. The links of other pages are still followed.
     pub save: Scope,
     /// The proxies that requests go through; none by default.
     pub proxies: Proxies,
-    /// Whether every certificate of a server is accepted; false by default. Then anyone on the way can read and change what
-    /// is sent and received.
+    /// Whether any certificate is accepted; false by default. If it is true, anyone between crawler and server can read and
+    /// change the traffic.
     pub insecure: bool,
     /// Certificates that are trusted in addition to the well-known roots.
     pub(crate) trusted_certificates: Certificates,
@@ -146,7 +146,7 @@ fn is_host_match(pattern: &str, host: &str) -> bool {
     }
 }
 
-/// How much a crawl demands of a host, a site and an address: the settings of [`Crawler`](crate::Crawler) beyond its
+/// Delays and limits for each host, site and address: the settings of [`Crawler`](crate::Crawler) beyond its
 /// [`delay`](crate::Crawler::delay).
 ///
 /// ```
@@ -165,17 +165,17 @@ pub struct Politeness {
     pub concurrency_per_host: usize,
     /// Whether the delay of a host grows with its response time, up to 30 seconds; true by default.
     pub adaptive_delay: bool,
-    /// The minimum time between the starts of two requests to a site, which is all hosts of a registrable domain; `None`, the
+    /// The minimum time between the starts of two requests to a site (all hosts of a registrable domain); `None`, the
     /// default, is a quarter of the delay.
     pub site_delay: Option<Duration>,
-    /// The minimum time between the starts of two requests to an IP address, whatever hosts it has; 0 by default. The
+    /// The minimum time between the starts of two requests to an IP address, over all its hosts; 0 by default. The
     /// workers of a distributed crawl each count their own requests.
     pub address_delay: Duration,
     /// The maximum number of pages from each host; unlimited by default.
     pub max_pages_per_host: u64,
-    /// The maximum number of pages from each site, which is all hosts of a registrable domain; unlimited by default.
+    /// The maximum number of pages from each site (all hosts of a registrable domain); unlimited by default.
     pub max_pages_per_site: u64,
-    /// The number of failures in a row to connect or to respond in time after which a host is given up; 6 by default. Its
+    /// The number of consecutive failures to connect or to respond in time after which a host is given up; 6 by default. Its
     /// other URLs are not requested: their outcome is [`Outcome::HostUnreachable`](crate::Outcome::HostUnreachable).
     pub max_host_failures: u32,
     /// How long the crawl waits while this machine's network is down, which is when several hosts cannot be connected to and

@@ -404,7 +404,7 @@ impl Scope {
         matches!(self.bounds, Bounds::Anywhere)
     }
 
-    /// Checks whether the host of a URL may be asked at all, in scope or not: it is not blocked and not a non-public address.
+    /// Checks whether requests to the host of a URL are allowed at all, in scope or not: it is not blocked and not a non-public address.
     pub(crate) fn check_address(&self, url: &str) -> Result<(), RejectReason> {
         self.check_blocked(url)?;
         match self.private.as_ref().is_some_and(|rule| rule.rejects(url)) {

@@ -35,6 +35,7 @@ mod shingle_cache;
 mod shingles;
 mod threshold;
 
+pub(crate) use comparison::VersionSimilarity;
 pub use comparison::{
     ContentType, Decision, ExactComparison, MAX_COMPARISONS, PageBody, ShingleSet, Undecided, Verdicts,
 };

@@ -1,7 +1,7 @@
 //! Sitemaps: files that list URLs of a site, or further sitemaps. Each is a task of its own, so that it has an owner, a lease, a
 //! delay and a budget as a page has, and survives a crash as a page does.
 //!
-//! Its [kind](TaskKind::Sitemap) tells it from a page of the same URL. Its depth is the number of sitemap indexes that led to it.
+//! Its [kind](TaskKind::Sitemap) distinguishes it from a page of the same URL. Its depth is the number of sitemap indexes that led to it.
 
 pub(crate) mod date;
 mod document;
@@ -21,7 +21,7 @@ pub(crate) const LISTED_DEPTH: Depth = 1;
 /// How many sitemap indexes may lead to a sitemap. The protocol allows one; some sites have an index of indexes.
 pub(crate) const MAX_INDEXES: Depth = 3;
 
-/// The URL of the task that reads the sitemap that a robots.txt names. `base` is the URL of the robots.txt, or of any file beside it.
+/// The URL of the task that reads the sitemap that a robots.txt names. `base` is the URL of the robots.txt, or of any file next to it.
 pub(crate) fn task_url_of(base: &Url, sitemap: &str) -> Result<String, BadLink> {
     Ok(TaskKind::Sitemap.task_url(&html::resolve(base, sitemap)?))
 }
@@ -38,6 +38,7 @@ pub(crate) fn outcome(task_url: &str, outcome: Outcome) -> Outcome {
         Outcome::Sitemap { .. }
         | Outcome::SitemapFailed { .. }
         | Outcome::Redirect { .. }
+        | Outcome::Unchanged
         | Outcome::NotReached => outcome,
         failure if TaskKind::of(task_url) == TaskKind::Sitemap => {
             Outcome::SitemapFailed { cause: failure.to_string(), is_temporary: failure.is_temporary() }
@@ -63,6 +64,8 @@ mod tests {
         assert_eq!(outcome("http://a/", failed()), failed());
         let of_sitemap = outcome("http://a/#sitemap", failed());
         assert_eq!(of_sitemap, Outcome::SitemapFailed { cause: "HTTP 404".into(), is_temporary: false });
-        assert_eq!(outcome("http://a/#sitemap", Outcome::NotReached), Outcome::NotReached);
+        for no_failure in [Outcome::NotReached, Outcome::Unchanged] {
+            assert_eq!(outcome("http://a/#sitemap", no_failure.clone()), no_failure);
+        }
     }
 }

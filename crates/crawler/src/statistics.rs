@@ -31,7 +31,7 @@ pub const OTHER: &str = "other";
 /// The longest name of a media type or language, in bytes.
 pub const MAX_NAME_BYTES: usize = 100;
 
-/// How many depths are told apart. The last one also counts the deeper pages.
+/// How many depths are distinguished. The last one also counts the deeper pages.
 pub const MAX_DEPTHS: usize = 100;
 
 /// How many of the last completed URLs are kept.
@@ -211,7 +211,7 @@ fn add_at(depths: &mut Vec<u64>, depth: usize, pages: u64) {
     depths[depth] += pages;
 }
 
-/// The start of a text, of at most so many bytes.
+/// The start of a text, of at most this many bytes.
 pub(crate) fn shortened(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }

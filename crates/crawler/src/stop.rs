@@ -93,17 +93,18 @@ impl StopHandle {
 
     /// Returns as soon as a stop is requested.
     pub(crate) async fn stop_requested(&self) {
-        self.reaches(StopLevel::Graceful).await;
+        self.reaches(|| StopLevel::Graceful).await;
     }
 
-    /// Returns as soon as an immediate stop is requested.
-    pub(crate) async fn aborted(&self) {
-        self.reaches(StopLevel::Immediate).await;
+    /// Returns as soon as a request ends early: when a stop is requested before it has started, or an immediate stop.
+    pub(crate) async fn ends_request(&self, has_started: impl Fn() -> bool) {
+        let wanted = || if has_started() { StopLevel::Immediate } else { StopLevel::Graceful };
+        self.reaches(wanted).await;
     }
 
-    async fn reaches(&self, wanted: StopLevel) {
+    async fn reaches(&self, wanted: impl Fn() -> StopLevel) {
         // The sender lives in `self`, so waiting cannot fail.
-        let _ = self.level.subscribe().wait_for(|level| *level >= wanted).await;
+        let _ = self.level.subscribe().wait_for(|level| *level >= wanted()).await;
     }
 }
 

@@ -14,7 +14,7 @@ use crate::html::{BadLink, LinkKind, PageHandler};
 /// The name that stands for [`TRACKING`].
 const TRACKING_PRESET: &str = "tracking";
 
-/// Parameters that tell a site where a visitor came from, and do not change the page.
+/// Parameters that track where a visitor came from, and do not change the page.
 #[rustfmt::skip]
 const TRACKING: [&str; 39] = [
     "utm_*", "gclid", "gclsrc", "gbraid", "wbraid", "dclid", "srsltid", "_ga", "_gl", "fbclid", "igshid", "igsh",

@@ -1,7 +1,7 @@
 //! What a task is fetched for. The kind of a task that is no page is the fragment of its URL.
 //!
 //! The URL of a page has no fragment, so queues, leases, storages and messages carry the kind without another field, and the
-//! seen set and the records tell a page from, say, a sitemap of the same URL.
+//! seen set and the records distinguish a page from, say, a sitemap of the same URL.
 
 use url::Url;
 
@@ -29,7 +29,7 @@ impl TaskKind {
 
     /// The kind of a task.
     pub fn of(task_url: &str) -> TaskKind {
-        // Looks at the end only, because this is asked a few dozen times for each page.
+        // Looks at the end only, because this is called a few dozen times for each page.
         let has_fragment = |kind: &TaskKind| {
             let before = kind.fragment().and_then(|fragment| task_url.strip_suffix(fragment));
             before.is_some_and(|before| before.ends_with('#'))

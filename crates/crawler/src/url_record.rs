@@ -71,7 +71,7 @@ impl LastRequest {
         *self.record() = RequestRecord { requested: Some(SystemTime::now()), ..RequestRecord::default() };
     }
 
-    /// Called when the response begins.
+    /// Called when the response starts.
     pub(crate) fn response_started(&self, status: u16, content_type: Option<&str>) {
         let mut request = self.record();
         request.first_byte = Some(SystemTime::now());

@@ -98,8 +98,14 @@ fn write(
     writeln!(list, "{}", json!({"format": "json-pages-1.0", "id": "pages", "title": "Pages"}))?;
     let (mut pages, mut main_page) = (0, None);
     let mut indexer = Indexer { kept: &kept, needs_members: true, on_damage, report: IndexReport::default() };
+    let mut left_out = 0;
     for archive in &archives.list {
         indexer.read(archive, |entry, record| {
+            if entry.is_not_modified() {
+                // Readers would show an empty page. They find the page that has not changed instead.
+                left_out += 1;
+                return Ok(());
+            }
             lines.push(entry.line().into_bytes())?;
             if let Some(page) = finder.page(&entry, record) {
                 pages += 1;
@@ -109,7 +115,9 @@ fn write(
             Ok(())
         })?;
     }
-    let report = WaczReport { index: indexer.report, pages };
+    let IndexReport { entries, .. } = indexer.report;
+    let index = IndexReport { entries: entries - left_out, ..indexer.report };
+    let report = WaczReport { index, pages };
     let mut package = Package::new(file, SystemTime::now());
     for archive in &archives.list {
         let name = format!("archive/{}", archive.file_name().unwrap_or_default());

@@ -17,6 +17,7 @@ mod sitemaps;
 mod transfers;
 mod versions;
 
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -131,7 +132,7 @@ pub struct Worker<R> {
 /// A lease after its fetch: the next lease of its host can start, its completion is still to come.
 struct FetchedLease {
     host: Arc<str>,
-    /// `None` if the crawl stopped first. The URL stays outstanding then.
+    /// `None` if the crawl stopped first. The URL stays pending then.
     completion: Option<Completion>,
     /// The page, for the modules and outputs.
     page: Option<Page>,
@@ -202,12 +203,13 @@ impl<R: Backend> Worker<R> {
         let mut transfers = PendingTransfers::new(Arc::clone(&self.claims));
         // Leases without a request that are being completed.
         let mut skipped = 0;
+        let mut stop_requested = pin!(stop.stop_requested());
         loop {
             let leased = hosts.waiting() + fetches.len() + completions.len() + skipped;
             let room = max_leases.saturating_sub(leased).min(self.room(hosts.waiting()));
             tokio::select! {
                 biased;
-                () = stop.stop_requested() => break,
+                () = &mut stop_requested => break,
                 Some(completed) = completions.join_next() => match joined(completed)? {
                     Completed::Fetched(host) => hosts.completed(&host),
                     Completed::Skipped(count) => skipped -= count,
@@ -309,9 +311,13 @@ impl<R: Backend> Worker<R> {
                 self.redirect_sitemap(&url, &lease, &location, &mut completion.sitemaps)
             }
             Ok((url, FetchResult::Page(download))) if kind == TaskKind::Sitemap => {
-                completion.response.validators = self.validators(&download.headers);
                 let contents = budget.take_sitemap(&url).finish(!download.truncated);
-                self.process_sitemap(&lease, contents, &mut completion)
+                let outcome = self.process_sitemap(&lease, contents, &mut completion);
+                // One that could not be read to its end is read again.
+                if matches!(outcome, Outcome::Sitemap { .. }) {
+                    completion.response.validators = self.validators(&download.headers);
+                }
+                outcome
             }
             Ok((url, FetchResult::Redirect(location))) if kind == TaskKind::Requisite => {
                 self.redirect_requisite(&url, &lease, &location, &mut completion.requisites)

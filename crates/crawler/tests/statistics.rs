@@ -266,15 +266,19 @@ fn hosts_that_hold_the_crawl_up_are_named_with_the_reason() {
                 _ => Response::hostile(Hostile::CloseImmediately),
             }
         });
+    let asking = Site::new()
+        .status("/robots.txt", 404)
+        .fallback(|_: &testweb::Request| Response::status(429).header("Retry-After", "60"));
     let web = Web::builder()
         .host("slow.test", Site::new().fallback(page.clone()))
         .host("robots.test", Site::new().fallback(page).response("/robots.txt", Response::status(503)))
         .host("failing.test", failing)
+        .host("asking.test", asking)
         .start();
-    let seeds =
-        ["slow.test", "robots.test", "failing.test"].map(|host| web.url_of(host, "/").parse().unwrap());
-    let seeds_with_more =
-        seeds.clone().into_iter().chain([web.url_of("robots.test", "/more").parse().unwrap()]);
+    let seeds = ["slow.test", "robots.test", "failing.test", "asking.test"]
+        .map(|host| web.url_of(host, "/").parse().unwrap());
+    let more = ["robots.test", "asking.test"].map(|host| web.url_of(host, "/more").parse().unwrap());
+    let seeds_with_more = seeds.clone().into_iter().chain(more);
     let crawler =
         Crawler::from_seeds(seeds_with_more).unwrap().scope(Scope::domains(&seeds)).configure(|config| {
             config.requests.dns_overrides = vec![("*".into(), [127, 0, 0, 1].into())];
@@ -292,6 +296,9 @@ fn hosts_that_hold_the_crawl_up_are_named_with_the_reason() {
     assert!(slow.contains(&WaitReason::Delay(Duration::from_millis(200))), "{slow:?}");
     let failing = reasons("failing.test");
     assert!(failing.iter().any(|why| matches!(why, WaitReason::Resting { .. })), "{failing:?}");
+    let asking = reasons("asking.test");
+    let is_pause = |why: &WaitReason| matches!(why, WaitReason::Pause(time) if time.as_secs() > 50);
+    assert!(asking.iter().any(is_pause), "{asking:?}");
     for view in views.iter() {
         let hosts = &view.snapshot.waiting_hosts;
         assert!(hosts.is_sorted_by_key(|host| std::cmp::Reverse(host.waiting)), "{hosts:?}");

@@ -28,7 +28,7 @@ mod response;
 mod server;
 
 pub use connection::serve;
-pub use log::{Entry, Hit, Log};
+pub use log::{Entry, Log, LoggedRequest};
 pub use random::Random;
 pub use request::{Protocol, Request, host_of};
 pub use response::{ConnectionEnd, Framing, Response, Script};

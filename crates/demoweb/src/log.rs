@@ -12,7 +12,7 @@ use crate::request::{Protocol, Request};
 /// The times never make a client look less polite than it is: `started` is not before the client sent the request, and
 /// for a complete response `ended` is not after the client could have received it.
 #[derive(Debug, Clone)]
-pub struct Hit {
+pub struct LoggedRequest {
     /// The number of the connection, from 1.
     pub connection: u64,
     /// The host name in the Host header, in lower case, without the port.
@@ -36,7 +36,7 @@ pub struct Hit {
     pub status: Option<u16>,
 }
 
-impl Hit {
+impl LoggedRequest {
     /// The value of the first header with this lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
@@ -45,7 +45,7 @@ impl Hit {
 
 /// Requests in the order of their starts.
 #[derive(Debug, Clone, Default)]
-pub struct Log(Vec<Hit>);
+pub struct Log(Vec<LoggedRequest>);
 
 impl Log {
     /// The requests to this host name.
@@ -59,7 +59,7 @@ impl Log {
     }
 
     /// The requests for which `keep` is true.
-    pub fn filter(&self, keep: impl Fn(&Hit) -> bool) -> Log {
+    pub fn filter(&self, keep: impl Fn(&LoggedRequest) -> bool) -> Log {
         Log(self.0.iter().filter(|hit| keep(hit)).cloned().collect())
     }
 
@@ -102,7 +102,7 @@ impl Log {
     /// `interval` apart. Each request is compared with all before it, so that one that was logged late counts only once.
     pub fn earliness(&self, interval: Duration) -> Duration {
         let (mut latest, mut earliness) = (None::<Instant>, Duration::ZERO);
-        for Hit { started, .. } in &self.0 {
+        for LoggedRequest { started, .. } in &self.0 {
             let due = latest.map_or(*started, |latest| latest + interval);
             earliness = earliness.max(due.saturating_duration_since(*started));
             latest = Some(due.max(*started));
@@ -126,23 +126,23 @@ impl Log {
 }
 
 impl Deref for Log {
-    type Target = [Hit];
-    fn deref(&self) -> &[Hit] {
+    type Target = [LoggedRequest];
+    fn deref(&self) -> &[LoggedRequest] {
         &self.0
     }
 }
 
-impl FromIterator<Hit> for Log {
-    fn from_iter<I: IntoIterator<Item = Hit>>(hits: I) -> Self {
-        let mut hits: Vec<Hit> = hits.into_iter().collect();
+impl FromIterator<LoggedRequest> for Log {
+    fn from_iter<I: IntoIterator<Item = LoggedRequest>>(hits: I) -> Self {
+        let mut hits: Vec<LoggedRequest> = hits.into_iter().collect();
         hits.sort_by_key(|hit| hit.started);
         Log(hits)
     }
 }
 
 impl IntoIterator for Log {
-    type Item = Hit;
-    type IntoIter = std::vec::IntoIter<Hit>;
+    type Item = LoggedRequest;
+    type IntoIter = std::vec::IntoIter<LoggedRequest>;
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
     }
@@ -151,7 +151,7 @@ impl IntoIterator for Log {
 /// Records the server's requests.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    hits: Mutex<Vec<Hit>>,
+    hits: Mutex<Vec<LoggedRequest>>,
     /// Whether there is a log at all.
     enabled: bool,
 }
@@ -161,7 +161,7 @@ impl Recorder {
         Self { hits: Mutex::default(), enabled }
     }
 
-    fn hits(&self) -> MutexGuard<'_, Vec<Hit>> {
+    fn hits(&self) -> MutexGuard<'_, Vec<LoggedRequest>> {
         self.hits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -178,7 +178,7 @@ impl Recorder {
         if !self.enabled {
             return Entry { slot: None, status: None, ended: None };
         }
-        let hit = Hit {
+        let hit = LoggedRequest {
             connection,
             host: request.host(),
             port,
@@ -223,7 +223,7 @@ mod tests {
     fn log(times: &[(u64, Option<u64>)]) -> Log {
         let zero = Instant::now();
         let at = |time| zero + Duration::from_millis(time);
-        let hit = |(started, ended): &(u64, Option<u64>)| Hit {
+        let hit = |(started, ended): &(u64, Option<u64>)| LoggedRequest {
             connection: 1,
             host: "a.test".into(),
             port: 80,

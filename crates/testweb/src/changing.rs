@@ -55,7 +55,7 @@ impl ChangingSite {
         self.set(path, Content::Redirect(to.into()));
     }
 
-    /// Answers a path with a status.
+    /// Responds to a path with a status.
     pub fn status(&self, path: &str, status: u16) {
         self.set(path, Content::Status(status));
     }

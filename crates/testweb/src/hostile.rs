@@ -224,11 +224,11 @@ impl Hostile {
     }
 }
 
-/// The encoded body of an answer in one chunk, then chunks of `more`.
-fn endless_encoded(answer: Response, more: &[u8]) -> Script {
-    let (_, coding) = answer.plain.headers.last().expect("an encoded answer names its coding");
+/// The encoded body of a response in one chunk, then chunks of `more`.
+fn endless_encoded(response: Response, more: &[u8]) -> Script {
+    let (_, coding) = response.plain.headers.last().expect("an encoded response names its coding");
     let head = head(&format!("{CHUNKED}Content-Encoding: {coding}\r\n"));
-    Script::Repeat([head, chunk(&answer.plain.body)].concat(), chunk(more), Duration::ZERO)
+    Script::Repeat([head, chunk(&response.plain.body)].concat(), chunk(more), Duration::ZERO)
 }
 
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";

@@ -35,7 +35,7 @@ mod web;
 
 pub use certificate::Certificate;
 pub use changing::{ChangingSite, Validator};
-pub use demoweb::{Hit, Log, Protocol, Request};
+pub use demoweb::{Log, LoggedRequest, Protocol, Request};
 pub use hostile::Hostile;
 pub use proxy::{Proxy, ProxyBuilder, ProxyFault, ProxyRequest};
 pub use response::{Response, ResponseSequence};

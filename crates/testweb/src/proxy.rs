@@ -36,7 +36,7 @@ pub struct ProxyBuilder {
     fault: Option<ProxyFault>,
 }
 
-/// What a proxy does instead of what it is asked for.
+/// What a proxy does instead of serving the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyFault {
     /// Closes the connection when it has read the request.
@@ -58,7 +58,7 @@ pub enum ProxyFault {
 pub struct ProxyRequest {
     /// `CONNECT`, `GET` or another method; `SOCKS5`.
     pub method: String,
-    /// What was asked for: host and port, or a URL.
+    /// What was requested: host and port, or a URL.
     pub target: String,
     /// Whether a SOCKS5 request had a name rather than an address.
     pub by_name: bool,

@@ -1,4 +1,4 @@
-//! Generates sites from a seed, and the expected result of crawling them: the truth.
+//! Generates sites from a seed, and the expected result of crawling them: the (ground) truth.
 //!
 //! Nothing is stored: every path, page and link is computed from the seed on request, so that a web of a million pages
 //! needs no memory. The generator chooses the target of each link before it writes the link. The truth follows the

@@ -91,7 +91,7 @@ impl Builder {
         self
     }
 
-    /// Answers all HTTP/2 requests with endless interim responses (1xx). They are not logged.
+    /// Responds to all HTTP/2 requests with endless interim responses (1xx). They are not logged.
     pub fn http2_flood(mut self) -> Self {
         self.http2_flood = true;
         self

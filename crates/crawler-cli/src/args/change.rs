@@ -92,12 +92,13 @@ impl ChangeArgs {
     pub fn validate(self) -> Result<ChangeJob, String> {
         let mut actions = Vec::new();
         actions.extend(self.set_delay.map(ControlAction::SetDelay));
+        // Before what may end the crawl, such as a block of the only host that has pending URLs.
+        actions.extend(self.add_seed.iter().map(|seed| ControlAction::AddSeed(values::seed_text(seed))));
         actions.extend(self.set_max_pages.map(ControlAction::SetMaxPages));
         actions.extend(self.set_max_bytes.map(ControlAction::SetMaxBytes));
         actions.extend(self.set_max_time.map(|MaxTime(time)| ControlAction::SetMaxTime(time)));
         actions.extend(self.block_host.into_iter().map(ControlAction::BlockHost));
         actions.extend(self.block_pattern.into_iter().map(ControlAction::BlockPattern));
-        actions.extend(self.add_seed.iter().map(|seed| ControlAction::AddSeed(values::seed_text(seed))));
         if actions.is_empty() {
             return Err("nothing to change; give at least one of the options, such as --set-delay".into());
         }

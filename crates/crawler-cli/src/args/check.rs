@@ -44,16 +44,16 @@ const NOT_LISTED: [&str; 20] = [
 /// The options of `crawler check`.
 #[derive(clap::Args)]
 pub struct CheckArgs {
-    /// Form of the report [default: by the extension of --output, otherwise text]
+    /// Format of the report [default: by the extension of --output, otherwise text]
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = HEADING)]
     pub format: Option<ReportFormat>,
     /// Write the report to this file (.txt, .json, .xml, .md or .html); '-' is standard output [default: -]
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub output: Option<PathBuf>,
-    /// Also check anchors: that the page of a link 'page#id' has an element with this id
+    /// Also check anchors: whether the target of a link 'page#id' has an element with this id
     #[arg(long, help_heading = HEADING)]
     pub fragments: bool,
-    /// HTTP statuses that count as fine, such as 403,999 or 500-599
+    /// HTTP statuses that do not count as broken, such as 403,999 or 500-599
     #[arg(long, visible_alias = "accept", value_name = "CODES", help_heading = HEADING)]
     pub accept_status: Option<StatusCodes>,
     /// Also list links that redirect permanently (HTTP 301 or 308)
@@ -161,7 +161,7 @@ impl CheckReport {
         modules.iter().any(|module| output_path(module).as_ref() == Some(&self.file))
     }
 
-    /// The report of a check: in the file of `--output`, or beside the state, or in a temporary directory.
+    /// The report of a check: in the file of `--output`, or next to the state, or in a temporary directory.
     fn new(output: Option<&Path>, state: Option<&Path>) -> Result<CheckReport, String> {
         if let Some(output) = output.filter(|output| !is_stdout(output)) {
             let file = absolute("--output", output)?;

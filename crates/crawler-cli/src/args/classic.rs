@@ -17,8 +17,8 @@ use super::{DashboardArgs, FetchArgs, Verbosity, definition};
 use crate::commands::crawl::plan;
 use crate::commands::crawl::summary_file::is_stdout;
 use crate::dashboard::DashboardConfig;
-use crate::report::asked::Asked;
 use crate::report::file::report_path;
+use crate::report::given_options::GivenOptions;
 use crate::values;
 
 /// The arguments as parsed.
@@ -34,7 +34,7 @@ pub struct ClassicArgs {
     #[arg(value_name = "maxDepth", required = true, allow_negative_numbers = true, value_parser = values::depth)]
     max_depth: Option<Depth>,
 
-    /// Delete the numbered files of an earlier crawl in pageDirectory first, and what is in the files of --urls and --warc
+    /// Delete the numbered files of an earlier crawl in pageDirectory first, and replace the files of --urls and --warc
     #[arg(long)]
     overwrite: bool,
     /// Follow only links below this URL prefix [default: the seed's scheme, host and port]
@@ -60,7 +60,7 @@ pub struct ClassicArgs {
     /// Also write the summary to this file, as JSON; '-' is standard output
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     summary: Option<PathBuf>,
-    /// Also write a report on the crawl to this file when it ends: HTML with pictures (.html) or Markdown (.md)
+    /// Also write a report on the crawl to this file when it ends: HTML with charts (.html) or Markdown (.md)
     #[arg(long, value_name = "FILE", value_parser = report_path, help_heading = "Output")]
     report: Option<PathBuf>,
 }
@@ -89,8 +89,8 @@ pub struct ClassicJob {
     pub summary: Option<PathBuf>,
     /// The file of `--report`.
     pub report: Option<PathBuf>,
-    /// What was asked, for the report.
-    pub asked: Asked,
+    /// The seed and the given options, for the report.
+    pub given: GivenOptions,
     /// The file of `--urls`.
     pub urls: Option<PathBuf>,
     /// The file of `--warc`.
@@ -129,7 +129,7 @@ impl ClassicArgs {
         let cookies = config.requests.cookies.clone();
         let urls = self.urls.as_deref().map(|path| if is_stdout(path) { Path::new("-") } else { path });
         let plan = plan::classic(&seed, internal.as_ref(), &directory, max_depth, urls);
-        let asked = self.asked(&seed, &directory, max_depth);
+        let given = self.given(&seed, &directory, max_depth);
         let crawl =
             ClassicCrawl::new(seed.as_str(), &directory, max_depth).map_err(|error| error.to_string())?;
         let mut crawl = crawl.overwrite(self.overwrite).configure(|fetch| *fetch = config);
@@ -168,14 +168,14 @@ impl ClassicArgs {
             dashboard: self.dashboard.config(),
             summary: self.summary,
             report: self.report,
-            asked,
+            given,
         };
         job.check_outputs()?;
         Ok(job)
     }
 
-    /// What a report says that was asked.
-    fn asked(&self, seed: &Url, directory: &Path, max_depth: Depth) -> Asked {
+    /// The seed and the given options, for the report.
+    fn given(&self, seed: &Url, directory: &Path, max_depth: Depth) -> GivenOptions {
         let named = |name: &str, value: &dyn std::fmt::Display| (name.to_owned(), value.to_string());
         let mut others = vec![named("pageDirectory", &directory.display()), named("maxDepth", &max_depth)];
         others
@@ -185,6 +185,6 @@ impl ClassicArgs {
         }
         let matches = definition().try_get_matches_from(["crawler", "http://example.org/", "pages", "0"]);
         let defaults = matches.and_then(|matches| FetchArgs::from_arg_matches(&matches)).ok();
-        Asked::of_classic(seed, &self.fetch, defaults.as_ref(), others)
+        GivenOptions::of_classic(seed, &self.fetch, defaults.as_ref(), others)
     }
 }

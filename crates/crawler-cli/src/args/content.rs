@@ -1,4 +1,4 @@
-//! The options that say which content is kept, beside HTML and text that is in scope.
+//! The options that say which content is kept in addition to HTML and text in scope.
 
 use crawler::{RequestSettings, Scope};
 use serde::{Deserialize, Serialize};
@@ -14,12 +14,12 @@ pub struct ContentArgs {
     #[arg(long, value_name = "TYPES", value_delimiter = ',', value_parser = values::media_type, help_heading = "Pages", display_order = 90)]
     #[serde(default)]
     pub accept: Vec<String>,
-    /// Save only pages whose URL matches this regular expression; links of the others are followed all the same; repeatable:
+    /// Save only pages whose URL matches this regular expression; the links of other pages are still followed; repeatable:
     /// one of them must match
     #[arg(long, value_name = "REGEX", value_parser = values::pattern, help_heading = "Pages", display_order = 91)]
     #[serde(default)]
     pub save_include: Vec<String>,
-    /// Do not save pages whose URL matches this regular expression; their links are followed all the same; repeatable
+    /// Do not save pages whose URL matches this regular expression; their links are still followed; repeatable
     #[arg(long, value_name = "REGEX", value_parser = values::pattern, help_heading = "Pages", display_order = 92)]
     #[serde(default)]
     pub save_exclude: Vec<String>,

@@ -93,22 +93,22 @@ pub struct CrawlOptions {
     /// Stop after TIME [default: unlimited]
     #[arg(long, value_name = "TIME", value_parser = values::long_time, help_heading = "Limits")]
     pub max_time: Option<Duration>,
-    /// Visit each URL again when its last visit was TIME ago, or, with 'auto', by how often it changed; the crawl then goes on until
-    /// it is stopped
+    /// Visit each URL again TIME after its last visit, or with 'auto' at an interval that depends on how often it changes; the
+    /// crawl then runs until it is stopped
     #[arg(long, value_name = "TIME", value_parser = values::revisit_after, help_heading = "Limits")]
     #[serde(default)]
     pub revisit_after: Option<RevisitAfter>,
     /// Maximum pages per host [default: unlimited]
     #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
     pub max_pages_per_host: Option<u64>,
-    /// Maximum pages per site, which is all hosts of a registrable domain [default: unlimited]
+    /// Maximum pages per site (all hosts of a registrable domain) [default: unlimited]
     #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
     pub max_pages_per_site: Option<u64>,
 
-    /// Give a host up after N failures in a row to connect or to respond in time; its other URLs are not requested
+    /// Give up a host after N consecutive failures to connect or to respond in time; its other URLs are not requested
     #[arg(long, value_name = "N", default_value = "6", value_parser = values::failures, help_heading = "Limits")]
     pub max_host_failures: u32,
-    /// While the network of this machine is down, wait up to TIME; URLs do not fail meanwhile
+    /// How long to wait while the network of this machine is down; URLs do not fail meanwhile
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = values::long_time, help_heading = "Limits")]
     pub network_timeout: Duration,
 
@@ -128,14 +128,14 @@ pub struct CrawlOptions {
     /// Maximum requests in flight per host; if more than 1, the delay applies between request starts
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::concurrency, help_heading = "Politeness", display_order = 4)]
     pub per_host: usize,
-    /// Delay between request starts to a site, which is all hosts of a registrable domain [default: a quarter of --delay]
+    /// Delay between request starts to a site (all hosts of a registrable domain) [default: a quarter of --delay]
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Politeness", display_order = 2)]
     pub site_delay: Option<Duration>,
-    /// Delay between request starts to an IP address, whatever its hosts
+    /// Delay between request starts to an IP address, over all hosts that it serves
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration, help_heading = "Politeness", display_order = 3)]
     pub address_delay: Duration,
 
-    /// Progress on standard error: auto is live on a terminal and plain lines elsewhere
+    /// Progress on standard error: auto shows live lines on a terminal, plain lines elsewhere
     #[arg(
         long,
         value_name = "FORM",
@@ -148,7 +148,7 @@ pub struct CrawlOptions {
     /// Also write the summary to this file, as JSON; '-' is standard output
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub summary: Option<PathBuf>,
-    /// Also write a report on the crawl to this file when it ends: HTML with pictures (.html) or Markdown (.md)
+    /// Also write a report on the crawl to this file when it ends: HTML with charts (.html) or Markdown (.md)
     #[arg(long, value_name = "FILE", value_parser = report_path, help_heading = "Output")]
     #[serde(default)]
     pub report: Option<PathBuf>,
@@ -157,8 +157,8 @@ pub struct CrawlOptions {
     #[serde(skip)]
     pub dashboard: DashboardArgs,
 
-    /// Store the crawl's state in this directory, which is created if missing; 'crawler resume DIR' or the same command
-    /// then continues the crawl after any interruption
+    /// Store the crawl's state in this directory, which is created if missing; to continue the crawl after any interruption, run
+    /// 'crawler resume DIR' or the same command
     #[arg(long, value_name = "DIR", help_heading = "State")]
     pub state: Option<PathBuf>,
 
@@ -166,27 +166,27 @@ pub struct CrawlOptions {
     #[serde(flatten)]
     pub distributed: DistributedArgs,
 
-    /// Number of workers; one host is always fetched by one worker [default: number of CPU cores]
+    /// Number of workers; each host is fetched by one worker at a time [default: number of CPU cores]
     #[arg(long, value_name = "N", value_parser = values::workers, help_heading = "Workers")]
     pub workers: Option<u16>,
     /// Maximum requests in flight per worker
     #[arg(long, value_name = "N", default_value = "64", value_parser = values::concurrency, help_heading = "Workers")]
     pub concurrency: usize,
 
-    /// Capacity, in URLs, of the URL queue, of each priority queue and of each worker's queue; more URLs wait in storage
+    /// Capacity of the URL queue, and of each worker's queue, in URLs; more URLs wait in storage
     #[arg(long, value_name = "N", default_value = "10000", value_parser = values::queue_size, help_heading = "Frontier")]
     pub queue_size: usize,
-    /// Number of queues that share the priorities 0 to 100
+    /// Number of priority queues, each for an equal part of the priorities 0 to 100
     #[arg(long, value_name = "N", default_value = "10", value_parser = values::priority_queues, help_heading = "Frontier")]
     pub priority_queues: usize,
     /// Take priorities from this Open PageRank service; its API key is in CRAWLER_PAGERANK_KEY
     #[arg(long, value_name = "URL", help_heading = "Frontier")]
     #[serde(serialize_with = "url_without_credentials")]
     pub pagerank_url: Option<String>,
-    /// Time from its last use after which a domain can move to another worker
+    /// Time after its last use at which a domain can move to another worker
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::long_time, help_heading = "Frontier")]
     pub domain_ttl: Duration,
-    /// How long page bodies are stored; with --redis, also how long the crawl is kept after its end
+    /// How long to store page bodies; with --redis, also how long to keep the crawl after its end
     #[arg(long, value_name = "TIME", default_value = "unlimited", value_parser = values::ttl, help_heading = "Frontier")]
     pub ttl: Duration,
 
@@ -194,7 +194,7 @@ pub struct CrawlOptions {
     #[arg(skip)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<CheckReport>,
-    /// Whether `resume` fetches URLs again that failed for a reason that may pass.
+    /// Whether `resume` fetches URLs again that failed temporarily.
     #[arg(skip)]
     #[serde(skip)]
     pub retry_failed: bool,

@@ -36,7 +36,7 @@ pub struct DashboardArgs {
 /// The options that `crawler dashboard` has, too.
 #[derive(clap::Args, Debug, Clone, Default, PartialEq)]
 struct ServingArgs {
-    /// Also answer requests for this host name, under which browsers reach the dashboard; repeatable
+    /// Also accept requests for this host name, such as the name of a proxy in front of the dashboard; repeatable
     #[arg(long, value_name = "NAME", value_parser = host_name, help_heading = HEADING)]
     dashboard_host: Vec<String>,
     /// Also serve metrics of the N hosts with the most requests

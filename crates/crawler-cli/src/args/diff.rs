@@ -8,7 +8,7 @@ pub struct DiffArgs {
     /// State directory of the crawl: the DIR of its --state
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Form of the result: text, or JSON with one object per line
+    /// Format of the result: text, or JSON with one object per line
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub format: DiffFormat,
     /// Exit with status 1 if there are differences

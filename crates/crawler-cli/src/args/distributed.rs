@@ -154,7 +154,7 @@ pub struct DistributedArgs {
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::dead_after, help_heading = HEADING)]
     #[serde(default = "default_dead_after")]
     pub dead_after: Duration,
-    /// Number of Redis replicas that must confirm what the frontier writes, before it writes more [default: 1 if Redis has
+    /// Number of Redis replicas that must confirm each write of the frontier before the next one [default: 1 if Redis has
     /// replicas, otherwise 0]
     #[arg(long, value_name = "N", value_parser = values::replicas, help_heading = HEADING)]
     #[serde(default)]
@@ -316,7 +316,7 @@ pub struct StatusOptions {
     /// Print nothing; exit with 0 if Redis can be used, even if the crawl has not started
     #[arg(long, conflicts_with_all = ["json", "quiet"])]
     pub ready: bool,
-    /// Show the status again and again, until the crawl ends [default: every 2s]
+    /// Show the status repeatedly until the crawl ends [default: every 2s]
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = WATCH_INTERVAL, conflicts_with_all = ["quiet", "ready"])]
     watch: Option<String>,
     /// The time of `--watch`.

@@ -148,6 +148,15 @@ impl<'a> Explainer<'a> {
         if let Some(other) = self.other_command_with(own, written) {
             return match own.get_name() {
                 "status" if written == "--state" => self.error(without_state_option("status")),
+                "crawl" if ["--warc", "--urls"].contains(&written) => {
+                    let module = written.trim_start_matches('-');
+                    self.error(format!("{written} is an option of the classic mode; use --module {module}=FILE"))
+                }
+                name if name == self.grammar.get_name() && written == "--module" => self.error(
+                    "--module is an option of 'crawler crawl'; in the classic mode, --warc FILE writes a web archive, and \
+                     --urls FILE all URLs"
+                        .into(),
+                ),
                 _ if other.get_name() == self.grammar.get_name() => UsageError {
                     message: format!("{written} is an option of '{}'", help::CLASSIC_USAGE),
                     help_of: "crawler".into(),
@@ -160,6 +169,12 @@ impl<'a> Explainer<'a> {
             None => Vec::new(),
         };
         self.error(format!("unknown option '{written}'{}", did_you_mean(&similar, "--")))
+    }
+
+    /// Whether the command's help lists all these options.
+    pub fn lists_all(&self, given: &[String]) -> bool {
+        let own = self.command().unwrap_or(self.grammar);
+        given.iter().all(|name| options_of(own).any(|option| option.get_long() == Some(name)))
     }
 
     /// Reports an option that the command accepts only because it shares a type with `crawl`: its help does not list the

@@ -58,7 +58,7 @@ pub struct FetchArgs {
     /// URL for questions about the crawl, appended to the User-Agent
     #[arg(long, value_name = "URL", help_heading = "Politeness", display_order = 7)]
     pub contact: Option<String>,
-    /// Name in robots.txt that this crawler obeys, a part of the User-Agent [default: its start, up to the first /]
+    /// Name to look up in robots.txt; the User-Agent must contain it [default: its start, up to the first /]
     #[arg(long, value_name = "NAME", help_heading = "Politeness", display_order = 8)]
     pub robots_token: Option<String>,
 
@@ -75,10 +75,10 @@ pub struct FetchArgs {
     /// File of lines HOST=ADDR that is read at each lookup, for tests of names whose address changes
     #[arg(long, value_name = "FILE", hide = true)]
     pub resolve_file: Option<PathBuf>,
-    /// Also trust the certificates in this PEM file: of authorities, or of servers themselves
+    /// Also trust the certificates in this PEM file, of authorities or of servers
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub ca_file: Option<PathBuf>,
-    /// Accept every certificate of a server: anyone on the way can read and change what is sent and received
+    /// Accept any certificate; anyone between crawler and server can then read and change the traffic
     #[arg(long, help_heading = "Network")]
     pub insecure: bool,
     /// Do not use HTTP/2
@@ -101,7 +101,7 @@ pub struct FetchArgs {
     #[serde(default)]
     pub accept_cookies: bool,
 
-    /// Size at which a file of a web archive ends, and the next one starts
+    /// Size at which the next file of a web archive starts
     #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = values::large_size, help_heading = ARCHIVE)]
     #[serde(default = "default_warc_size")]
     pub warc_size: u64,

@@ -77,10 +77,11 @@ pub fn exit_with_short_usage() -> ! {
 pub const AFTER_HELP: &str = "\
 Without a command, crawler saves one site: it fetches each page on the seed's
 server that is at most <maxDepth> links away from <seedURL>. It writes page N to
-the file <pageDirectory>/N: the URL, the depth, then the body as received.
+the file <pageDirectory>/N: the URL, the depth, then the decoded body.
 
 TIME is a number followed by ms, s, m or h; without a unit, seconds.
-SIZE is a number followed by KB or MB (or KiB, MiB); without a unit, bytes.
+SIZE is a number followed by KB, MB, GB or TB (or KiB, MiB, GiB); without a
+unit, bytes.
 
 robots.txt is obeyed, including Crawl-delay up to 30 s. If a server fails to
 send it, its URLs wait up to four minutes. nofollow is obeyed in
@@ -164,7 +165,7 @@ Exit status:
   1    no page was stored, or the crawl failed, or the summary was not printed
   2    invalid arguments; nothing was fetched or written
   3    a page, the summary file or the report could not be written, or a module
-       can process no more pages: its program cannot be run or keeps dying
+       can process no more pages: its program cannot be run or keeps failing
   130  interrupted by Ctrl-C; requests in flight finished first
   143  terminated by SIGTERM; requests in flight finished first
 A second signal exits at once, without waiting for requests in flight.
@@ -177,18 +178,19 @@ Examples:
 pub const AFTER_CHECK_HELP: &str = "\
 The pages in scope are crawled. Links out of scope, images, stylesheets, scripts
 and links marked with nofollow are requested and not crawled: with HEAD, and
-with GET if that fails. The report has each broken URL with the pages that link
-to it, and the URLs that were not checked, with the reason.
+with GET if that fails. The report lists each broken URL with the pages that
+link to it, and the URLs that were not checked, with the reason.
 
-robots.txt is obeyed for every host: what it disallows is not checked. A server
-that replies with 429 or 503 is waited for, up to 300 s as its Retry-After says.
+robots.txt is obeyed for every host: URLs that it disallows are not checked. If
+a server responds with 429 or 503, the check waits for its Retry-After, up to
+300 s.
 
 TIME is a number followed by ms, s, m or h; without a unit, seconds.
 SIZE is a number followed by KB, MB, GB or TB (or KiB, MiB, GiB); without a
 unit, bytes.
 
 Exit status:
-  0    no link is broken; the report says if the check is not complete
+  0    no link is broken; the report says if the check is incomplete
   1    a link is broken, or no page could be checked, or the check failed
   2    invalid arguments; nothing was fetched or written
   3    the report or an output could not be written
@@ -203,22 +205,23 @@ Examples:
   crawler check http://127.0.0.1:8000/ --delay 0 --format junit > links.xml";
 
 pub const AFTER_RECRAWL_HELP: &str = "\
-Visits all known URLs again, each once: pages, redirects, duplicates and those
-that failed. Requests are conditional where the server sent an ETag or a
-Last-Modified header, so a page that has not changed costs no body, and counts
-as unchanged. Links that are new are followed. Pages that have changed go to
-modules and outputs again, as the next version.
+Visits each known URL again, once: pages, redirects, duplicates and URLs that
+failed. If the server sent an ETag or a Last-Modified header, the request is
+conditional: an unchanged page transfers no body and counts as unchanged. New
+links are followed. Changed pages go to modules and outputs again, as the next
+version.
 
-Limits and counts are those of this visit: they start at zero. A visit that was
-interrupted is continued by this command and by 'crawler resume'. URLs that the
-scope leaves out now are not visited. The other options are those of 'resume'.
+Limits and counts start at zero for each visit. To continue an interrupted
+visit, run this command again, or 'crawler resume'. URLs that are no longer in
+scope are not visited. The other options are those of 'crawler resume'.
 
-With --revisit-after auto, a URL is due after a day at first. The time halves
-when the URL had changed, and doubles when it had not, from 1 hour to 30 days.
-A sitemap that says that a page was modified since its last visit makes it due.
+With --revisit-after auto, a URL is first due after a day. The interval halves
+when the URL has changed and doubles when it has not, between 1 hour and 30
+days. A URL is also due if a sitemap says that it was modified since its last
+visit.
 
 Exit status:
-  0    the visit ended or reached a limit, also if no page has changed
+  0    the visit finished or reached a limit, also if no page has changed
   ...  the others are those of 'crawler resume'
 
 Examples:
@@ -227,10 +230,10 @@ Examples:
   crawler recrawl crawl-state --revisit-after auto && crawler diff crawl-state";
 
 pub const AFTER_DIFF_HELP: &str = "\
-Lists the pages that are new, changed (with how similar they are to the version
-before), gone (the server says so), moved (it redirects) or failed, as the last
-visit found them, compared with the visit before. If the crawl was started with
---revisit-after, these are the last two visits of each URL.
+Compares the last visit with the one before, and lists the pages that are new,
+changed (with their similarity to the version before), gone (a permanent HTTP
+error such as 404), moved (redirected) or failed. If the crawl was started with
+--revisit-after, the last two visits of each URL are compared.
 
 Exit status:
   0    success
@@ -242,16 +245,19 @@ Examples:
   crawler diff crawl-state --format json";
 
 pub const AFTER_RESUME_HELP: &str = "\
-The options given here replace those of the crawl, a repeatable option the whole
-list, and apply to all pending URLs; the others stay as they are. Limits include
-earlier runs. URLs that the scope leaves out now are skipped. Links that were
-left out before do not come back. A module that is an output starts with the
-next page if it is new; the file of one that is not given any more stays as it
-is. --strip-query, --max-depth and --similarity cannot change.
+An option given here replaces the crawl's own; a repeatable one replaces the
+whole list. The other options stay as they are. Changes apply to all pending
+URLs:
+  - Limits count earlier runs too.
+  - Pending URLs that are no longer in scope are skipped. Links that were out
+    of scope before are not followed now.
+  - An output that is added starts with the next page. The file of an output
+    that is removed stays as it is.
+--strip-query, --max-depth and --similarity cannot change.
 
-A crawl that has finished continues if URLs are added or, with --retry-failed,
-if URLs failed for a reason that may pass: no connection, a timeout, no
-robots.txt, an HTTP status of 408, 425, 429 or most of 5xx.
+A finished crawl continues if URLs are added, or with --retry-failed if URLs
+failed temporarily: no connection, a timeout, no robots.txt, or an HTTP status
+of 408, 425, 429 or 5xx (except 501 and 505).
 
 For modules, TIME and SIZE, see 'crawler crawl --help'.
 
@@ -264,7 +270,7 @@ Exit status:
   2    invalid arguments, an option that cannot change, or DIR has no state that
        this command can resume
   3    a page, the summary file or the report could not be written, or a module
-       can process no more pages: its program cannot be run or keeps dying
+       can process no more pages: its program cannot be run or keeps failing
   130  interrupted by Ctrl-C; requests in flight finished first
   143  terminated by SIGTERM; requests in flight finished first
 
@@ -274,10 +280,10 @@ Examples:
   crawler resume crawl-state https://example.org/new";
 
 pub const AFTER_REPLAY_HELP: &str = "\
-Each response with an http or https URL becomes a page as in 'crawler crawl',
-with the same modules and outputs, except check. Nothing is requested from the
-network. A URL that is archived more than once is used once: its first page.
-Revisit records, redirects and errors are no pages; the output urls has them.
+Processes each archived response with an http or https URL as 'crawler crawl'
+would, with the same modules and outputs, except check. It sends no requests.
+Of a URL that is archived more than once, the first page is used. Revisit
+records, redirects and errors are not pages; the output urls lists them.
 
 Damaged records are reported with their position and skipped. A replay that was
 interrupted cannot be resumed: start it again with --overwrite.
@@ -306,7 +312,7 @@ The index has a line for each response, revisit, resource and metadata record:
 a key by which URLs are sorted, the time of the capture, and a JSON object with
 the URL, the type, the status, the digest, and where the record is. pywb,
 ReplayWeb.page and 'crawler show' find records with it. The lines are sorted as
-'LC_ALL=C sort' does. Crawls with --module warc write it by themselves.
+'LC_ALL=C sort' does. Crawls with --module warc write the index themselves.
 
 Damaged records are reported with their position and left out. Archives with one
 gzip member for all records cannot be indexed: nothing could find their records.
@@ -341,10 +347,10 @@ Example:
 pub const AFTER_SHOW_HELP: &str = "\
 The decoded body is printed to standard output, unchanged.
 
-Of archives, the newest capture of the URL is printed; captures of pages come
-before those of errors and redirects. A revisit record gives the content that it
-refers to. An index next to an archive (site.cdxj), or in a WACZ file, is used;
-without one, the archive is read.
+With --archive, prints the newest capture of the URL; captures of pages are
+preferred to those of errors and redirects. For a revisit record, prints the
+content that it refers to. Uses the index next to an archive (site.cdxj) or in
+a WACZ file; without one, the whole archive is read.
 
 Environment:
   CRAWLER_REDIS           URL for --redis without a value
@@ -378,9 +384,9 @@ Example:
   crawler why https://example.org/ --state crawl-state";
 
 pub const AFTER_FRONTIER_HELP: &str = "\
-The frontier decides which worker fetches which URL. It has the state of the
-crawl in memory, and a copy in Redis. One frontier is active in a crawl; a
-second one stands by, and continues with that copy when the first one is dead.
+The frontier decides which worker fetches which URL. It holds the state of the
+crawl in memory, with a copy in Redis. One frontier is active in a crawl. A
+second one stands by, and takes over from that copy when the first one dies.
 A frontier waits for a crawl that has not started, and exits when the crawl
 finishes, or on Ctrl-C or SIGTERM.
 
@@ -448,10 +454,9 @@ Example:
   crawler submit https://example.org/ --scope host --redis redis://127.0.0.1/";
 
 pub const AFTER_STATUS_HELP: &str = "\
-While a crawl with --state runs, its process answers.
-
---watch repaints the status on a terminal, and otherwise prints one line, or
-with --json one object, after another. It exits when the crawl ends.
+The crawl may be running. --watch repaints the status on a terminal; otherwise
+it prints a line, or with --json an object, each time. It exits when the crawl
+ends.
 
 Environment:
   CRAWLER_REDIS           default of --redis
@@ -465,9 +470,9 @@ Exit status:
   130  --watch was interrupted by Ctrl-C";
 
 pub const AFTER_DASHBOARD_HELP: &str = "\
-The URL of the page is printed. The crawl may be running or over, and a crawl on
-Redis may start later; the dashboard runs until Ctrl-C. An address other than
-loopback needs a token, which is part of the URL that is printed.
+Prints the URL of the page, and serves it until Ctrl-C. The crawl may be running
+or finished; a distributed crawl may also start later. An address other than
+loopback needs a token, which is part of the printed URL.
 
 Environment:
   CRAWLER_REDIS            default of --redis
@@ -482,13 +487,13 @@ Exit status:
   143  terminated by SIGTERM";
 
 pub const AFTER_REPORT_HELP: &str = "\
-The report says what was asked, how the crawl went, and what became of its URLs:
-outcomes, hosts, broken links with the pages that link to them, redirects,
-duplicates, the structure of the site. It is one file, and loads nothing. The
-crawl may be running or over. Stored pages are searched for links for up to a
-minute; the report says if that was not enough.
+The report is one file that loads nothing from the network. It contains the
+seeds and options, the course of the crawl, outcomes, hosts, broken links with
+the pages that contain them, redirects, duplicates and the structure of the
+site. The crawl may be running or finished. Stored pages are searched for links
+for up to a minute; the report says if that was not enough.
 
-A crawl writes its own report at its end with --report FILE.
+With --report FILE, a crawl writes its own report when it ends.
 
 Environment:
   CRAWLER_REDIS           default of --redis
@@ -507,20 +512,20 @@ Examples:
 
 pub const AFTER_HEALTH_HELP: &str = "\
 Requests /healthz, or with --ready /readyz, of a crawl, a frontier, a worker or
-a dashboard on this machine, and prints the answer. No token is needed.
+a dashboard on this machine, and prints the response. No token is needed.
 
 Environment:
   CRAWLER_METRICS         default of --metrics, for the process and this command
 
 Exit status:
   0    the process is healthy, or ready
-  1    it is not, or it does not answer
+  1    it is not, or it does not respond
   2    invalid arguments, or the process at the address is another one";
 
 pub const AFTER_PAUSE_HELP: &str = "\
-Requests in flight finish; --max-time does not run on. 'crawler unpause' lets
-the crawl go on. A pause in a state ends with the process of the crawl, one in
-Redis stays with the crawl.
+Requests in flight finish. The time of the pause does not count for --max-time.
+To continue, run 'crawler unpause'. A crawl with --state is no longer paused
+after it is resumed; a distributed crawl stays paused until 'crawler unpause'.
 
 Environment:
   CRAWLER_REDIS           default of --redis
@@ -533,8 +538,8 @@ Exit status:
   2    invalid arguments, or there is no state in DIR";
 
 pub const AFTER_UNPAUSE_HELP: &str = "\
-A crawl that was stopped is continued with 'crawler resume DIR', or over Redis
-with 'crawler submit'.
+To continue a crawl that was stopped instead, run 'crawler resume DIR', or for a
+distributed crawl 'crawler submit'.
 
 Environment:
   CRAWLER_REDIS           default of --redis
@@ -542,14 +547,15 @@ Environment:
   CRAWLER_CRAWL           default of --crawl
 
 Exit status:
-  0    the crawl goes on, or was not paused
+  0    the crawl continues, or was not paused
   1    no process runs it, or Redis or the state cannot be used
   2    invalid arguments, or there is no state in DIR";
 
 pub const AFTER_CHANGE_HELP: &str = "\
-What was changed is printed. Changes of a crawl in a state hold until its
-process ends, those of a crawl in Redis stay with the crawl; added seeds stay
-in both. A limit below what is used ends the crawl. A block cannot be undone.
+Prints what was changed. Changes to a crawl with --state last until its process
+exits; those to a distributed crawl last as long as the crawl. Added seeds stay
+in both. A limit below what is already used stops the crawl. A block cannot be
+undone.
 
 TIME is a number followed by ms, s, m or h; without a unit, seconds.
 SIZE is a number followed by KB, MB, GB or TB (or KiB, MiB, GiB); without a
@@ -581,7 +587,7 @@ Environment:
   CRAWLER_CRAWL           default of --crawl
 
 Exit status:
-  0    the crawl is stopping, or no process ran it any more
+  0    the crawl is stopping, or no process is running it
   1    Redis or the state cannot be used, or there is no such crawl
   2    invalid arguments, or there is no state in DIR";
 
@@ -632,7 +638,7 @@ crawler config [--config <FILE>]
        crawler config [--config <FILE>] classic [OPTIONS] ...";
 
 pub const AFTER_CONFIG_HELP: &str = "\
-Every option can be set in three places. The first of them decides:
+Every option can be set in three places. The first that sets it wins:
   1. the command line:  --max-pages 500
   2. the environment:   CRAWLER_MAX_PAGES=500
   3. a TOML file:       max-pages = 500
@@ -650,10 +656,10 @@ that command only, and override those at the top:
   module = [\"words\", \"jsonl=pages.jsonl\"]
   follow-duplicates = true
 
-An option that conflicts with one of a higher place is ignored. A list replaces
-that of a lower place. In the environment, a list has one value per line, and a
-flag is true or false; an empty variable is not set. Paths are relative to the
-working directory.
+An option that conflicts with one set in a place above is ignored. A list
+replaces the list of a place below. In the environment, a list has one value per
+line, and a flag is true or false; an empty variable counts as not set. Paths
+are relative to the working directory.
 
 The output is TOML and can be used as a file: 'crawler config crawl > my.toml'.
 Passwords, and values of options that contain them, are left out.

@@ -30,7 +30,7 @@ pub struct LogArgs {
     /// Append a line for each event to this file; '-' is standard error
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub log: Option<PathBuf>,
-    /// Form of the lines
+    /// Format of the lines
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, help_heading = HEADING)]
     log_format: LogFormat,
     /// Events to log: those of a level (error, warn, info, debug, trace) and above; for single targets: info,request=debug
@@ -39,9 +39,14 @@ pub struct LogArgs {
 }
 
 impl LogArgs {
+    /// Whether a command has these options.
+    pub fn are_of(command: &str) -> bool {
+        COMMANDS.contains(&command)
+    }
+
     /// Adds the options to a command that has a log.
     pub fn add_to(command: clap::Command) -> clap::Command {
-        match COMMANDS.contains(&command.get_name()) {
+        match Self::are_of(command.get_name()) {
             true => <LogArgs as clap::Args>::augment_args(command),
             false => command,
         }

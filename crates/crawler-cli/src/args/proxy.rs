@@ -17,7 +17,7 @@ pub struct ProxyArgs {
     /// The proxy, as given.
     #[arg(long, value_name = "URL", help_heading = "Network", help = PROXY_HELP)]
     proxy: Option<String>,
-    /// Connect directly, whatever the environment says
+    /// Connect directly, and ignore the proxies in the environment
     #[arg(long, conflicts_with = "proxy", help_heading = "Network")]
     no_proxy: bool,
 }

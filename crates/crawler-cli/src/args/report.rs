@@ -20,7 +20,7 @@ pub struct ReportArgs {
     /// Write the report to this file; '-' is standard output [default: standard output, or report.html if that is a terminal]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Form of the report [default: by the extension of --output, otherwise html]
+    /// Format of the report [default: by the extension of --output, otherwise html]
     #[arg(long, value_name = "FORMAT", value_enum)]
     format: Option<ReportMarkup>,
     /// Print nothing unless an error occurs
@@ -65,7 +65,7 @@ impl ReportArgs {
             (Some(format), _) => format,
             (None, ReportTarget::File(path)) => ReportMarkup::of_path(path).ok_or_else(|| {
                 format!(
-                    "cannot tell the form of '{}' by its extension; name a file .html or .md, or use --format",
+                    "cannot derive the format of '{}' from its extension; name a file .html or .md, or use --format",
                     path.display()
                 )
             })?,

@@ -20,7 +20,7 @@ pub struct ResumeOptions {
     /// State directory of the crawl: the DIR of its --state
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Fetch URLs again that failed for a reason that may pass
+    /// Fetch URLs again that failed temporarily
     #[arg(long)]
     pub retry_failed: bool,
     /// Whether the known URLs are visited again.
@@ -38,7 +38,7 @@ pub fn adapt(resume: clap::Command) -> clap::Command {
         }
         Some(name) if NOT_FOR_RESUME.contains(&name) || FIXED.contains(&name) => option.hide(true),
         Some("module") => option.hide_default_value(true).help(MODULE_HELP),
-        Some("overwrite") => option.help("Delete what is in the files of outputs that are added"),
+        Some("overwrite") => option.help("Replace existing files of outputs that are added"),
         Some(_) if option.get_action().takes_values() => without_default(option),
         _ => option,
     })
@@ -50,8 +50,8 @@ pub fn adapt_recrawl(recrawl: clap::Command) -> clap::Command {
         // All URLs that failed are visited again.
         Some("retry-failed") => option.hide(true),
         Some("revisit-after") => option.help(
-            "Visit only URLs whose last visit was at least TIME ago, or, with 'auto', those that are due by how often they \
-             changed [default: all]",
+            "Visit only URLs whose last visit was at least TIME ago, or with 'auto' those that are due, depending on how often \
+             they change [default: all]",
         ),
         _ => option,
     })
@@ -81,7 +81,7 @@ impl ResumeOptions {
     /// The saved options of the crawl, with those that change now.
     pub fn merged_over(self, saved: CrawlOptions) -> Result<CrawlOptions, String> {
         let ResumeOptions { directory, retry_failed, is_recrawl, options: mut now } = self;
-        // The rule of a crawl that goes on for ever is not that of one visit.
+        // The rule of a continuous crawl does not apply to one visit.
         let recrawl = is_recrawl.then(|| Recrawl { revisit_after: now.revisit_after.take() });
         now.explicit.retain(|name| !(is_recrawl && name == "revisit-after"));
         let is_given = |name: &str| now.explicit.iter().any(|given| given == name);

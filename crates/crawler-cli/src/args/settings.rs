@@ -1,6 +1,6 @@
 //! Options that are not on the command line: finds them in the environment and the configuration file, and adds them.
 //!
-//! Each becomes an argument before those of the command line, so that clap parses and checks all options alike.
+//! Each becomes an argument before those of the command line, so that clap parses and checks all options in the same way.
 
 mod command_line;
 mod environment;
@@ -84,7 +84,7 @@ impl Source {
 }
 
 impl Settings {
-    /// The settings of a command. `is_given` tells which of its options are on the command line.
+    /// The settings of a command. `is_given` returns which of its options are on the command line.
     pub fn find(
         grammar: &clap::Command,
         command: &clap::Command,

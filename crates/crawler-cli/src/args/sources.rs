@@ -1,4 +1,4 @@
-//! The options that say where URLs come from, beside the seeds on the command line: seed lists and sitemaps.
+//! The options that say where URLs come from, in addition to the seeds on the command line: seed lists and sitemaps.
 
 use serde::{Deserialize, Serialize};
 

@@ -31,7 +31,7 @@ pub struct ShowArgs {
     /// WARC and WACZ files to find the page in; repeatable
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["state", "redis"])]
     archive: Vec<PathBuf>,
-    /// Print the newest capture of the archives that is not later than this, e.g. 2026-11-05 or 20261105060708
+    /// Print the newest capture at or before this time, e.g. 2026-11-05 or 20261105060708
     #[arg(long, value_name = "DATE", requires = "archive", value_parser = values::timestamp)]
     at: Option<String>,
 }

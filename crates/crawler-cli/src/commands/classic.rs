@@ -17,7 +17,7 @@ use crate::commands::crawl::json::SummaryJson;
 use crate::commands::crawl::status_of;
 use crate::commands::crawl::summary_file::{SummaryFile, is_stdout};
 use crate::commands::{hint, remedy, start_there, with_hint};
-use crate::dashboard::{Dashboard, Mode, ProcessSource, Source};
+use crate::dashboard::{Dashboard, Mode, ProcessSource, Source, short_name};
 use crate::live::screen;
 use crate::open_files::make_room;
 use crate::printable::{print_error, print_stderr, print_stdout, printable};
@@ -31,7 +31,7 @@ pub async fn run(job: ClassicJob) -> u8 {
     let prepare = || {
         make_room(job.concurrency, &format!("--concurrency {}", job.concurrency))?;
         let cookie_file = CookieFile::new(job.save_cookies.as_deref(), job.cookies)?;
-        let report = job.report.as_deref().map(|path| EndReport::of_live(path, job.asked, false));
+        let report = job.report.as_deref().map(|path| EndReport::of_live(path, job.given, false));
         let summary_file = job.summary.as_deref().map(SummaryFile::new).transpose()?;
         Ok::<_, String>((cookie_file, summary_file, report.transpose()?))
     };
@@ -55,7 +55,7 @@ pub async fn run(job: ClassicJob) -> u8 {
         ..Printing::new(job.verbosity)
     };
     let observed = ProcessSource::new(
-        job.seed.host_str().unwrap_or_default().into(),
+        short_name(job.seed.as_str()),
         Mode::Classic,
         false,
         printing.proxy_health.clone(),

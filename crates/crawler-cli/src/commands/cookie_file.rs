@@ -57,7 +57,7 @@ impl CookieFile {
     }
 }
 
-/// The part file of a worker, beside the file for the cookies of the crawl.
+/// The part file of a worker, next to the file for the cookies of the crawl.
 pub fn part_file(file: &Path, WorkerId(worker): WorkerId) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(format!(".worker-{worker}"));

@@ -35,8 +35,8 @@ use crate::commands::{hint, with_hint};
 use crate::dashboard::{Dashboard, ProcessSource, Source};
 use crate::open_files::{make_room, spare};
 use crate::printable::{print_error, print_stderr, print_stdout};
-use crate::report::asked::Asked;
 use crate::report::at_end::{self, EndReport};
+use crate::report::given_options::GivenOptions;
 use crate::summary::Counts;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
@@ -266,7 +266,7 @@ fn prepare(
     let summary = options.summary.as_deref().map(SummaryFile::new).transpose()?;
     let report = options.report.as_deref().map(|path| match &options.state {
         Some(directory) => EndReport::of_stored(path, CrawlSource::State(directory.clone())),
-        None => EndReport::of_live(path, Asked::of_crawl(options), true),
+        None => EndReport::of_live(path, GivenOptions::of_crawl(options), true),
     });
     Ok((summary, report.transpose()?, spare))
 }
@@ -351,7 +351,7 @@ fn failure_hint(options: &CrawlOptions, report: &CrawlReport) -> Option<String> 
     let why = match (&options.state, &options.distributed.redis) {
         (Some(directory), _) => format!("; for one URL: crawler why URL --state {}", quoted(directory)),
         (None, Some(_)) => {
-            format!("; for one URL: crawler why URL --redis --crawl {}", options.distributed.crawl)
+            format!("; for one URL: crawler why URL --redis <URL> --crawl {}", options.distributed.crawl)
         }
         (None, None) => String::new(),
     };

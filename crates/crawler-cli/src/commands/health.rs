@@ -1,4 +1,4 @@
-//! Asks a process that serves metrics whether it is healthy: `crawler health`, for containers without an HTTP client.
+//! Checks whether a process that serves metrics is healthy: `crawler health`, for containers without an HTTP client.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,13 +14,13 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The response is a line of text after its headers.
 const MAX_RESPONSE: u64 = 16 * 1024;
 
-/// Prints the answer, and returns the exit status: 0 if the process is healthy.
+/// Prints the reply, and returns the exit status: 0 if the process is healthy.
 pub fn run(args: &HealthArgs) -> u8 {
     let path = if args.ready { "/readyz" } else { "/healthz" };
     let response = match get(args.address(), path) {
         Ok(response) => response,
         Err(error) => {
-            print_error(&format!("cannot ask the process at {}: {error}", args.address()));
+            print_error(&format!("cannot query the process at {}: {error}", args.address()));
             return EXIT_FAILED;
         }
     };

@@ -16,7 +16,7 @@ use crate::{EXIT_NOT_WRITTEN, EXIT_USAGE};
 pub async fn run(ReportJob { source, target, markup, is_quiet }: ReportJob) -> u8 {
     let file = match &target {
         ReportTarget::File(path) => Some(ReportFile::new("--output", path, markup)),
-        // Nobody reads a report on a terminal.
+        // A report is not readable on a terminal.
         ReportTarget::Default if std::io::stdout().is_terminal() => {
             Some(ReportFile::new("the report", Path::new(markup.default_name()), markup))
         }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crawler::internal::backend::durable::{RecordedOutput, StateReader, UrlHistory};
 use crawler::internal::backend::linking_pages::{FoundLinks, LinkingPages};
-use crawler::internal::backend::redis::RedisStateReader;
+use crawler::internal::backend::redis::CrawlControl;
 use crawler::internal::backend::stored_url::StoredUrl;
 use crawler::internal::crawl_view::CrawlView;
 use crawler::internal::distributed::SharedCrawl;
@@ -18,7 +18,7 @@ use crate::commands::crawl::saved_options::SavedOptions;
 /// The stored state of a crawl.
 pub enum StoredCrawl {
     Directory(Box<StateReader>),
-    Redis(RedisStateReader, Box<SharedCrawl>),
+    Redis(CrawlControl, Box<SharedCrawl>),
 }
 
 impl StoredCrawl {
@@ -33,7 +33,7 @@ impl StoredCrawl {
             CrawlSource::Redis(shared) => {
                 let metadata = RemoteCrawl::info(shared).await?.map(|info| info.metadata).unwrap_or_default();
                 let options = SavedOptions::read(&metadata, &shared.redis.crawl).ok();
-                let state = RedisStateReader::open(shared.redis.clone()).await?;
+                let state = CrawlControl::attach(shared.redis.clone()).await?;
                 Ok((StoredCrawl::Redis(state, shared.clone()), options))
             }
         }

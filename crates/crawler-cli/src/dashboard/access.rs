@@ -1,4 +1,4 @@
-//! Decides which requests are answered: the Host and Origin headers, the token, the protection of actions.
+//! Decides which requests are served: the Host and Origin headers, the token, the protection of actions.
 //!
 //! A web page that the user visits can send requests to loopback. It cannot set the Host header to a name other than its own
 //! (DNS rebinding), nor send the headers of an action from another origin, nor read what it was not given.
@@ -77,7 +77,7 @@ impl Secret {
     }
 }
 
-/// Where the server listens, and which requests it answers there.
+/// Where the server listens, and which requests it serves there.
 pub struct Listening {
     /// The address, with the port that the system chose.
     pub address: SocketAddr,
@@ -112,7 +112,7 @@ const BAD_HOST: Refusal = Refusal(
     StatusCode::MISDIRECTED_REQUEST,
     "The crawler is not served under this name. Use its address, or allow the name with --dashboard-host.",
 );
-const BAD_ORIGIN: Refusal = Refusal(StatusCode::FORBIDDEN, "Requests from other sites are not answered.");
+const BAD_ORIGIN: Refusal = Refusal(StatusCode::FORBIDDEN, "Requests from other sites are refused.");
 const NO_TOKEN: Refusal = Refusal(
     StatusCode::UNAUTHORIZED,
     "A token is needed. Open the address that the crawler printed when it started, with ?token=...",
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn only_own_names_are_answered() {
+    fn only_own_names_are_served() {
         let local = listening("127.0.0.1:8080", None);
         for host in
             ["127.0.0.1:8080", "localhost:9000", "LOCALHOST", "[::1]:8080", "127.0.0.1", "Crawler.Example:1"]

@@ -15,9 +15,9 @@ struct Request {
     value: Option<Value>,
 }
 
-/// The answer to an action.
+/// The response to an action.
 #[derive(Serialize)]
-pub struct Answer {
+pub struct ActionResponse {
     /// Whether it was done.
     pub done: bool,
     /// What was done, or why not.

@@ -32,7 +32,7 @@ pub struct Announcement {
     pub url: String,
     /// The token, if it is random.
     pub token: Option<Secret>,
-    /// Whether the server cannot be used by somebody who has not read this.
+    /// Whether the server cannot be used without reading this.
     pub is_needed: bool,
 }
 

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// After this time a stream ends, and the client connects again. A client that is gone, or a proxy that keeps the connections of
-/// clients that are gone, has its place only for so long.
+/// clients that are gone, has its place only for this long.
 const MAX_STREAM_TIME: Duration = Duration::from_secs(10 * 60);
 
 /// How long a browser waits before it connects again, in milliseconds.

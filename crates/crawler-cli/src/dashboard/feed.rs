@@ -1,4 +1,4 @@
-//! Reads the crawl at most once per second, and only if somebody looks; renders it once for all viewers.
+//! Reads the crawl at most once per second, and only while there are viewers; renders it once for all viewers.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const MAX_AGE: Duration = Duration::from_millis(900);
 
 /// How long viewers wait for a crawl that could not be read the last time. A Redis that is back replies sooner; one that is away
-/// does not hold up who asks.
+/// does not delay other viewers.
 const PATIENCE_AFTER_FAILURE: Duration = Duration::from_millis(250);
 
 /// The status of a crawl for all viewers.
@@ -40,7 +40,7 @@ struct FeedState {
     rendered: Option<Bytes>,
     /// Why the last view could not be read.
     failure: Option<String>,
-    /// Reads the crawl, if that took longer than somebody waited for it.
+    /// Reads the crawl, if that took longer than a viewer waited for it.
     reading: Option<JoinHandle<Reading>>,
 }
 
@@ -135,7 +135,7 @@ impl Feed {
             tokio::spawn(async move { source.read(&last).await })
         });
         let Some(Reading { mut view, failure }) = state.wait_for(reading).await else {
-            // The others who ask now do not wait, too.
+            // The other viewers that request it now do not wait either.
             state.at = Some(Instant::now());
             return;
         };

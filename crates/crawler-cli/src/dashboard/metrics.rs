@@ -32,7 +32,7 @@ const GROUPS: [(OutcomeGroup, &str); 9] = [
     (OutcomeGroup::NotReached, "not_reached"),
 ];
 
-/// The metrics of a crawl, with those of so many hosts.
+/// The metrics of a crawl, with those of this many hosts.
 pub fn text(view: &View, hosts: usize) -> String {
     render(&families(view, hosts))
 }
@@ -81,11 +81,11 @@ fn crawl(view: &View) -> Vec<Family> {
             .maybe(started.map(|time| time.as_secs_f64())),
         counter("crawler_active_seconds_total", "Active crawl time, with that of earlier processes.")
             .value(view.crawl.elapsed.as_secs_f64()),
-        gauge("crawler_limit_pages", "The page budget; absent if unlimited.")
+        gauge("crawler_limit_pages", "The limit on pages; absent if unlimited.")
             .maybe(budgets.pages.map(|pages| pages as f64)),
-        gauge("crawler_limit_bytes", "The byte budget; absent if unlimited.")
+        gauge("crawler_limit_bytes", "The limit on bytes; absent if unlimited.")
             .maybe(budgets.bytes.map(|bytes| bytes as f64)),
-        gauge("crawler_limit_seconds", "The time budget; absent if unlimited.")
+        gauge("crawler_limit_seconds", "The limit on active crawl time; absent if unlimited.")
             .maybe(max_time.map(|time| time.as_secs_f64())),
         gauge("crawler_delay_seconds", "The delay between requests to a host.").value(delay.as_secs_f64()),
         gauge(

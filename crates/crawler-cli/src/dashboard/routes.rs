@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use super::access::{Listening, Protection, Secret};
-use super::action::{self, Answer};
+use super::action::{self, ActionResponse};
 use super::events::EventStream;
 use super::feed::Feed;
 use super::health;
@@ -30,7 +30,7 @@ use crate::values;
 /// Viewers at a time.
 pub const MAX_STREAMS: usize = 16;
 
-/// Queries for URLs at a time, until their answers are sent: each may take megabytes.
+/// Queries for URLs at a time, until their responses are sent: each may take megabytes.
 const MAX_QUERIES: usize = 4;
 
 /// The largest body of a request.
@@ -188,7 +188,7 @@ impl Site {
         response
     }
 
-    /// Answers why a URL has its outcome, or shows its page.
+    /// Explains why a URL has its outcome, or shows its page.
     async fn query(&self, resource: Resource, head: &Parts) -> Response<Content> {
         let query = head.uri.query().unwrap_or_default();
         let given = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "url");
@@ -200,40 +200,40 @@ impl Site {
             Err(error) => return text(StatusCode::BAD_REQUEST, &printable(&error)),
         };
         let Ok(permit) = Arc::clone(&self.queries).try_acquire_owned() else {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "Other queries are being answered. Try again.");
+            return text(StatusCode::SERVICE_UNAVAILABLE, "Other queries are in progress. Try again.");
         };
-        let answer = match resource {
+        let result = match resource {
             Resource::Why => self.feed.source().why(url).await,
             _ => self.feed.source().show(url).await,
         };
-        let (status, answer) = match answer {
-            Ok(answer) => (StatusCode::OK, answer),
+        let (status, body) = match result {
+            Ok(body) => (StatusCode::OK, body),
             Err(error) => (StatusCode::NOT_FOUND, error + "\n"),
         };
-        response(status, TEXT, Content::Whole(Some(answer.into()), Some(permit)))
+        response(status, TEXT, Content::Whole(Some(body.into()), Some(permit)))
     }
 
     async fn act(&self, body: Incoming) -> Response<Content> {
         let body = match read_body(body).await {
             Ok(body) => body,
-            Err((status, reason)) => return answer(status, false, reason.to_owned()),
+            Err((status, reason)) => return action_response(status, false, reason.to_owned()),
         };
         let action = match action::parse(&body) {
             Ok(action) => action,
-            Err(error) => return answer(StatusCode::BAD_REQUEST, false, error),
+            Err(error) => return action_response(StatusCode::BAD_REQUEST, false, error),
         };
         match self.feed.source().act(action).await {
             Ok(done) => {
                 (self.log)(&format!("dashboard: {done}"));
-                answer(StatusCode::OK, true, done)
+                action_response(StatusCode::OK, true, done)
             }
-            Err(error) => answer(StatusCode::CONFLICT, false, error),
+            Err(error) => action_response(StatusCode::CONFLICT, false, error),
         }
     }
 }
 
-fn answer(status: StatusCode, done: bool, message: String) -> Response<Content> {
-    let json = serde_json::to_vec(&Answer { done, message }).unwrap_or_default();
+fn action_response(status: StatusCode, done: bool, message: String) -> Response<Content> {
+    let json = serde_json::to_vec(&ActionResponse { done, message }).unwrap_or_default();
     response(status, JSON, Content::Whole(Some(json.into()), None))
 }
 

@@ -1,4 +1,4 @@
-//! Accepts connections and answers their requests. Everything a client can occupy is limited: connections, time, bytes.
+//! Accepts connections and serves their requests. Everything a client can occupy is limited: connections, time, bytes.
 
 use std::convert::Infallible;
 use std::io;
@@ -51,16 +51,16 @@ pub async fn serve(
         };
         let (site, listening) = (Arc::clone(&site), Arc::clone(&listening));
         connections.add(|connection| {
-            // A client that is gone, or too slow, gets no answer.
-            let answered = async move { drop(answer(socket, listening, site, connection).await) };
-            tokio::spawn(answered).abort_handle()
+            // A client that is gone, or too slow, gets no response.
+            let served = async move { drop(serve_connection(socket, listening, site, connection).await) };
+            tokio::spawn(served).abort_handle()
         });
         // A request that has arrived is read before further connections are accepted: they might take its place.
         tokio::task::yield_now().await;
     }
 }
 
-async fn answer(
+async fn serve_connection(
     socket: TcpStream,
     listening: Arc<Listening>,
     site: Arc<Site>,
@@ -90,7 +90,7 @@ async fn answer(
 }
 
 fn busy() -> Response<Content> {
-    text(StatusCode::SERVICE_UNAVAILABLE, "Too many requests are being answered. Try again.")
+    text(StatusCode::SERVICE_UNAVAILABLE, "Too many requests are in progress. Try again.")
 }
 
 /// A connection that fails when the client receives nothing for [`WRITE_TIMEOUT`].

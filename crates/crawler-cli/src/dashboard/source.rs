@@ -11,7 +11,7 @@ use crawler::internal::live_settings::{ControlAction, LiveSettings};
 use tokio::runtime::Handle;
 use url::Url;
 
-pub use self::process::ProcessSource;
+pub use self::process::{ProcessSource, short_name};
 pub use self::redis::RedisSource;
 pub use self::state::StateSource;
 

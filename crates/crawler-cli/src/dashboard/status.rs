@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crawler::OutcomeGroup;
 use crawler::internal::backend::redis::{Member, Role};
 use crawler::internal::backend::{Snapshot, WaitReason};
-use crawler::internal::crawl_view::{CrawlPhase, Limits};
+use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
 use crawler::internal::prioritizer::PriorityQueues;
 use crawler::internal::statistics::{HostStatistics, RobotsState, Sample, Statistics};
@@ -233,7 +233,7 @@ impl DashboardStatus<'_> {
             workers: workers(view),
             frontier: frontier(&view.members),
             redis: view.redis.as_ref(),
-            hosts: hosts(snapshot, statistics),
+            hosts: hosts(&view.crawl),
             latest: statistics.latest.iter().rev().map(latest).collect(),
             blocked: &view.blocked,
             warnings: warnings::of(view),
@@ -397,8 +397,8 @@ fn frontier(members: &[(Member, bool)]) -> Option<Frontier<'_>> {
 }
 
 /// The busiest hosts, the slowest, those that fail, and those that hold the crawl up.
-fn hosts<'v>(snapshot: &'v Snapshot, statistics: &'v Statistics) -> Vec<Host<'v>> {
-    let table = &statistics.hosts;
+fn hosts(crawl: &CrawlView) -> Vec<Host<'_>> {
+    let (snapshot, table) = (&crawl.snapshot, &crawl.statistics.hosts);
     let mut hosts: Vec<(&str, &HostStatistics)> = table.top(HOSTS, |host| host.requests);
     let slowest = table.top(HOSTS, |host| host.mean_latency_ms());
     let failing = table.top(HOSTS, |host| (host.consecutive_failures, host.failures));
@@ -410,16 +410,11 @@ fn hosts<'v>(snapshot: &'v Snapshot, statistics: &'v Statistics) -> Vec<Host<'v>
             hosts.push((name, host));
         }
     }
-    hosts.into_iter().map(|(name, of_host)| host(name, of_host, snapshot, statistics)).collect()
+    hosts.into_iter().map(|(name, of_host)| host(name, of_host, crawl)).collect()
 }
 
-fn host<'v>(
-    name: &'v str,
-    statistics: &'v HostStatistics,
-    snapshot: &Snapshot,
-    all: &Statistics,
-) -> Host<'v> {
-    let waiting = snapshot.waiting_hosts.iter().find(|waiting| waiting.host == name);
+fn host<'v>(name: &'v str, statistics: &'v HostStatistics, crawl: &CrawlView) -> Host<'v> {
+    let waiting = crawl.snapshot.waiting_hosts.iter().find(|waiting| waiting.host == name);
     let millis = |millis: u32| f64::from(millis) / 1_000.0;
     Host {
         host: name,
@@ -439,9 +434,9 @@ fn host<'v>(
         crawl_delay: statistics.crawl_delay_ms.map(millis),
         robots: robots_name(statistics.robots),
         waiting: waiting.map(|waiting| waiting.waiting),
-        why: waiting.map(|waiting| why_waiting(waiting, all)),
+        why: waiting.map(|waiting| why_waiting(waiting, &crawl.statistics, crawl.limits.delay)),
         back_off: waiting.and_then(|waiting| match &waiting.why {
-            WaitReason::Resting { for_, .. } => Some(seconds(*for_)),
+            WaitReason::Resting { for_, .. } | WaitReason::Pause(for_) => Some(seconds(*for_)),
             _ => None,
         }),
         smallest_gap: statistics.smallest_gap_ms.map(millis),

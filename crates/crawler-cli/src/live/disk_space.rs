@@ -15,7 +15,7 @@ const MIN_BYTES: u64 = 500_000_000;
 /// With room for fewer new files than this it is nearly full, too.
 const MIN_FILES: u64 = 10_000;
 
-/// How often the file systems are asked.
+/// How often the file systems are queried.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The file systems to which a crawl writes.
@@ -63,7 +63,7 @@ fn existing<'p>(path: &'p Path) -> Option<&'p Path> {
 fn warning(path: &Path, space: &StatVfs) -> Option<String> {
     let left = space.f_bavail.saturating_mul(space.f_frsize);
     let path = path.display();
-    // A file system without a number of blocks or files, such as one of a network, does not tell it.
+    // A file system without a number of blocks or files, such as a network file system, does not report it.
     if space.f_blocks > 0 && left < MIN_BYTES {
         return Some(format!("disk nearly full: {} left for {path}", bytes(left)));
     }

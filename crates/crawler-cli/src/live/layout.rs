@@ -44,7 +44,7 @@ pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The pieces in one line of at most so many columns.
+/// The pieces in one line of at most this many columns.
 pub fn fitted(mut pieces: Vec<Piece>, columns: usize) -> String {
     loop {
         let line = joined(&pieces);
@@ -65,7 +65,7 @@ pub fn joined(pieces: &[Piece]) -> String {
     pieces.iter().map(Piece::text).collect::<Vec<_>>().join(SEPARATOR)
 }
 
-/// A text that ends with an ellipsis if it is wider than so many columns.
+/// A text that ends with an ellipsis if it is wider than this many columns.
 pub fn shortened(text: &str, columns: usize) -> Cow<'_, str> {
     match width(text) <= columns {
         true => Cow::Borrowed(text),
@@ -73,7 +73,7 @@ pub fn shortened(text: &str, columns: usize) -> Cow<'_, str> {
     }
 }
 
-/// A text with an ellipsis in its middle if it is wider than so many columns: the start and the end of a URL say most.
+/// A text with an ellipsis in its middle if it is wider than this many columns: the start and the end of a URL say most.
 pub fn shortened_in_the_middle(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);

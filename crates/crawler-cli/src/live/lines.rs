@@ -26,7 +26,7 @@ const MIN_TABLE_WIDTH: usize = 60;
 /// Rows of the terminal that are left to the output above the lines.
 const ROWS_ABOVE: usize = 4;
 
-/// A plain line names so many hosts.
+/// A plain line names this many hosts.
 const MAX_PLAIN_HOSTS: usize = 2;
 
 impl LiveStatus {
@@ -88,7 +88,7 @@ fn room_for_text(columns: usize) -> usize {
     columns.saturating_sub(if is_narrow(columns) { INDENTATION } else { NAME_WIDTH })
 }
 
-/// Lines of one kind, with its name beside the first or above it.
+/// Lines of one kind, with its name before the first or above it.
 fn block(name: &str, texts: impl Iterator<Item = String>, columns: usize) -> Vec<String> {
     if !is_narrow(columns) {
         return texts.enumerate().map(|(index, text)| named(name, index, &text)).collect();
@@ -138,7 +138,7 @@ fn waiting(hosts: &[Waiting], columns: usize) -> impl Iterator<Item = String> {
     })
 }
 
-/// A URL that was fetched, in so many columns.
+/// A URL that was fetched, in this many columns.
 fn fetched_line(fetched: &Fetched, columns: usize) -> String {
     let Fetched { url, outcome, measures } = fetched;
     let full: Vec<&str> = outcome.iter().map(String::as_str).chain([measures.as_str()]).collect();
@@ -151,7 +151,7 @@ fn fetched_line(fetched: &Fetched, columns: usize) -> String {
     }
 }
 
-/// A URL in so many columns. The scheme says least.
+/// A URL in this many columns. The scheme says least.
 fn shortened_url(url: &str, columns: usize) -> Cow<'_, str> {
     match url.split_once("://") {
         Some((_, rest)) if width(url) > columns => shortened_in_the_middle(rest, columns),

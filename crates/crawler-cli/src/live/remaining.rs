@@ -35,6 +35,8 @@ pub struct Sample {
     pub pages: u64,
     pub bytes: u64,
     pub pending: u64,
+    /// URLs that are completed will be visited again.
+    pub revisits: bool,
 }
 
 /// The limits of a crawl; `None` where it has none.
@@ -65,6 +67,7 @@ impl Sample {
             pages: snapshot.pages,
             bytes: snapshot.bytes.max(snapshot.received),
             pending: snapshot.outstanding(),
+            revisits: snapshot.scheduled > 0,
         }
     }
 }
@@ -82,7 +85,7 @@ impl History {
         let growth = now.bytes as f64 / (view.snapshot.bytes as f64).max(1.0);
         for old in view.statistics.series.samples() {
             let (at, bytes) = (f64::from(old.at_seconds), (old.bytes as f64 * growth) as u64);
-            history.add(Sample { at, pages: old.pages, bytes, pending: old.pending });
+            history.add(Sample { at, pages: old.pages, bytes, pending: old.pending, revisits: now.revisits });
         }
         history.observe(view);
         history
@@ -143,13 +146,13 @@ impl History {
         (pending_time >= needed).then_some(until)
     }
 
-    /// The time until no URL is pending, if they have become fewer in both halves of the time.
+    /// The time until no URL is pending, if they have become fewer in both halves of the time, and none comes back.
     fn until_none_is_pending(&self) -> Option<f64> {
         let (since, now) = self.long_span()?;
         let middle = self.at_or_before((since.at + now.at) / 2.0)?;
         let is_shrinking = since.pending > middle.pending && middle.pending > now.pending;
         let fewer = since.pending.saturating_sub(now.pending);
-        (is_shrinking && fewer >= MIN_COUNT.min(now.pending))
+        (is_shrinking && !now.revisits && fewer >= MIN_COUNT.min(now.pending))
             .then(|| now.pending as f64 / fewer as f64 * (now.at - since.at))
     }
 
@@ -158,7 +161,7 @@ impl History {
         self.span(ESTIMATE_WINDOW).filter(|(since, now)| now.at - since.at >= MIN_WINDOW)
     }
 
-    /// The last sample, and the one that is at least so many seconds older; the oldest if none is.
+    /// The last sample, and the one that is at least this many seconds older; the oldest if none is.
     fn span(&self, seconds: f64) -> Option<(Sample, Sample)> {
         let now = *self.0.back()?;
         Some((self.at_or_before(now.at - seconds).or(self.0.front().copied())?, now))
@@ -240,6 +243,9 @@ mod tests {
         // A budget that is used up before counts.
         let small = Budgets { pages: Some(800), ..Budgets::default() };
         assert_eq!(seconds(history(20, shrinking).remaining(&small)), Some(10));
+        // URLs that come back are pending again.
+        let revisited = |second: f64| Sample { revisits: true, ..shrinking(second) };
+        assert_eq!(history(20, revisited).remaining(&Budgets::default()), None);
     }
 
     #[test]
@@ -273,7 +279,7 @@ mod tests {
             let pages = 20.0 * f64::from(second);
             found += (2_000.0 - found) * 0.05;
             let pending = (found - pages).max(0.0) as u64;
-            history.add(Sample { at: second.into(), pages: pages as u64, bytes: 0, pending });
+            history.add(Sample { at: second.into(), pages: pages as u64, pending, ..Sample::default() });
             if let Some(estimate) = history.remaining(&PAGES) {
                 errors.push(estimate.as_secs_f64() / (100.0 - f64::from(second)).max(1.0));
             }

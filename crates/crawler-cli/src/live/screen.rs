@@ -22,7 +22,7 @@ use crate::printable::printable;
 /// The lines are painted at most this often, however many messages are printed above them.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The size that is assumed of a terminal that does not tell it.
+/// The size that is assumed of a terminal that does not report it.
 const DEFAULT_SIZE: Size = Size { columns: 80, rows: 24 };
 
 /// The size of the terminal.
@@ -137,7 +137,7 @@ pub async fn follow_the_terminal() -> Infallible {
             _ = stopped.recv() => {
                 let mut terminal = lock(&TERMINAL);
                 terminal.erase();
-                // The shell prints its prompt next. The process goes on here when it continues.
+                // The shell prints its prompt next. Execution resumes here when the process is continued.
                 let _ = kill_process(getpid(), Signal::STOP);
             }
         }

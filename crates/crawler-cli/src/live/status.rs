@@ -6,7 +6,7 @@ use crawler::internal::backend::{Snapshot, WaitReason, WaitingHost};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::fetch::proxy_health::ProxyHealth;
 use crawler::internal::fetch::robots::waits::RobotsWaits;
-use crawler::internal::statistics::{HostStatistics, LatestUrl, Statistics};
+use crawler::internal::statistics::{HostStatistics, LatestUrl, RobotsState, Statistics};
 
 use super::layout::Piece;
 use super::remaining::{Budgets, History};
@@ -18,6 +18,9 @@ const MAX_SHOWN: usize = 10;
 
 /// A host whose responses take at least this long is slow.
 const MIN_SLOW: Duration = Duration::from_secs(1);
+
+/// A host is failing after so many failures in a row: a single URL that fails is requested twice.
+const MIN_FAILURES: u32 = 3;
 
 /// At most this many workers are shown one by one.
 const MAX_WORKERS: usize = 8;
@@ -91,7 +94,11 @@ impl LiveStatus {
             next_visit: next_visit(snapshot).filter(|_| is_running),
             in_flight: Some(statistics.in_flight),
             warnings: super::warnings::of(view),
-            waiting: waiting_hosts(snapshot, statistics, limits),
+            // A crawl that stops waits for none of them.
+            waiting: match phase {
+                CrawlPhase::Stopping => Vec::new(),
+                _ => waiting_hosts(snapshot, statistics, limits),
+            },
             latest: statistics.latest.iter().rev().take(MAX_SHOWN).map(fetched).collect(),
             queues: queues(snapshot),
         }
@@ -102,6 +109,7 @@ impl LiveStatus {
         let has_finished = self.counts.pending == 0;
         self.phase = Some(if has_finished { "finishing" } else { "stopping" });
         self.remaining = None;
+        self.waiting.clear();
     }
 
     /// Adds a site that waits for its robots.txt, unless the hosts that wait include one.
@@ -168,41 +176,55 @@ impl LiveStatus {
 /// The hosts that wait, those first that wait for another reason than the delay of the crawl.
 fn waiting_hosts(snapshot: &Snapshot, statistics: &Statistics, limits: &Limits) -> Vec<Waiting> {
     let mut hosts: Vec<&WaitingHost> = snapshot.waiting_hosts.iter().collect();
-    hosts.sort_by_key(|host| match (&host.why, mean_latency(statistics.hosts.get(&host.host))) {
-        (WaitReason::Busy | WaitReason::Paused, _) => 2,
-        (WaitReason::SiteDelay(_), _) => 1,
-        (WaitReason::Delay(delay), latency) => u8::from(*delay <= limits.delay && !is_slow(latency, *delay)),
-        (WaitReason::Resting { .. } | WaitReason::RobotsTxt(_) | WaitReason::Slow, _) => 0,
+    hosts.sort_by_key(|waiting| match &waiting.why {
+        WaitReason::Busy | WaitReason::Paused => 2,
+        WaitReason::SiteDelay(_) => 1,
+        WaitReason::Delay(delay) => {
+            let host = statistics.hosts.get(&waiting.host);
+            let is_delay_of_crawl = *delay <= limits.delay && !is_slow(host, *delay, limits.delay);
+            u8::from(is_delay_of_crawl && failing(host).is_none())
+        }
+        WaitReason::Resting { .. } | WaitReason::Pause(_) | WaitReason::RobotsTxt(_) | WaitReason::Slow => 0,
     });
-    hosts.into_iter().map(|host| waiting(host, statistics)).collect()
+    let waiting = |host: &WaitingHost| Waiting {
+        host: host.host.clone(),
+        urls: host.waiting,
+        why: why_waiting(host, statistics, limits.delay),
+    };
+    hosts.into_iter().map(waiting).collect()
 }
 
-fn waiting(waiting: &WaitingHost, statistics: &Statistics) -> Waiting {
-    let why = why_waiting(waiting, statistics);
-    Waiting { host: waiting.host.clone(), urls: waiting.waiting, why }
-}
-
-/// Why the URLs of a host wait.
-pub fn why_waiting(waiting: &WaitingHost, statistics: &Statistics) -> String {
+/// Why the URLs of a host wait, in a crawl with this delay.
+pub fn why_waiting(waiting: &WaitingHost, statistics: &Statistics, delay_of_crawl: Duration) -> String {
     let host = statistics.hosts.get(&waiting.host);
-    let latency = mean_latency(host);
+    let time = |time: Duration| limit(Duration::from_secs(time.as_secs().max(1)));
     match &waiting.why {
-        WaitReason::Delay(delay) if is_slow(latency, *delay) => slow(latency),
+        WaitReason::Delay(_) | WaitReason::Slow if let Some(cause) = failing(host) => {
+            format!("failing: {cause}")
+        }
+        WaitReason::Delay(delay) if is_slow(host, *delay, delay_of_crawl) => slow(host),
         WaitReason::Delay(delay) => format!("delay {}{}", limit(*delay), delay_cause(*delay, host)),
         WaitReason::SiteDelay(delay) => format!("delay of the site {}", limit(*delay)),
-        WaitReason::Resting { for_, cause } => {
-            let is_failing = host.is_none_or(|host| host.consecutive_failures > 0);
-            let time = limit(Duration::from_secs(for_.as_secs().max(1)));
-            match is_failing {
-                true => format!("failing, next try in {time}: {cause}"),
-                false => format!("resting for {time}: {cause}"),
-            }
+        WaitReason::Resting { for_, cause } => format!("failing, next try in {}: {cause}", time(*for_)),
+        // The pause of an earlier process may be all that is known of the robots.txt here.
+        WaitReason::Pause(_)
+            if let Some(host) = host
+                && host.robots == RobotsState::Unavailable =>
+        {
+            robots_cause(host.last_failure.as_deref().unwrap_or("it could not be fetched"))
         }
-        WaitReason::Slow => slow(latency),
+        WaitReason::Pause(for_) => format!("resting for {}: the server requested a pause", time(*for_)),
+        WaitReason::Slow => slow(host),
         WaitReason::RobotsTxt(cause) => robots_cause(cause),
         WaitReason::Paused => "paused".into(),
         WaitReason::Busy => "the workers are busy".into(),
     }
+}
+
+/// The last failure of a host whose latest requests all failed.
+fn failing(host: Option<&HostStatistics>) -> Option<&str> {
+    let host = host.filter(|host| host.consecutive_failures >= MIN_FAILURES)?;
+    host.last_failure.as_deref()
 }
 
 /// The mean time of a host's responses.
@@ -210,12 +232,16 @@ fn mean_latency(host: Option<&HostStatistics>) -> Duration {
     Duration::from_millis(host.and_then(HostStatistics::mean_latency_ms).unwrap_or_default())
 }
 
-/// Whether the time of the responses, and not the delay between them, holds up a host.
-fn is_slow(latency: Duration, delay: Duration) -> bool {
-    latency >= MIN_SLOW && latency > delay
+/// Whether the time of the responses holds up a host, and not the delay between them. A delay that nobody asked for has
+/// adapted to the time of the responses.
+fn is_slow(host: Option<&HostStatistics>, delay: Duration, delay_of_crawl: Duration) -> bool {
+    let has_adapted = delay > delay_of_crawl && delay_cause(delay, host).is_empty();
+    let latency = mean_latency(host);
+    latency >= MIN_SLOW && (latency > delay || has_adapted)
 }
 
-fn slow(latency: Duration) -> String {
+fn slow(host: Option<&HostStatistics>) -> String {
+    let latency = mean_latency(host);
     match latency >= MIN_SLOW {
         true => format!("slow: {} per response", elapsed(latency)),
         // The first slow response has not ended.

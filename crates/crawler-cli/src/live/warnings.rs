@@ -12,7 +12,7 @@ use super::remaining::Budgets;
 use crate::format::{bytes, clock, counted, elapsed, limit, number};
 use crate::summary::page_rank_line;
 
-/// A host that was not requested for so long is not said to be failing.
+/// A host that got no request for this long is not reported as failing.
 const FAILURE_AGE: Duration = Duration::from_secs(600);
 
 /// A budget of which at least this part is used is nearly spent.

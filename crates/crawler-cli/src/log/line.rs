@@ -9,7 +9,7 @@ use crawler::internal::printable::is_unsafe;
 use tracing::Level;
 use tracing::field::{Field, Visit};
 
-/// The longest line. A write of so many bytes to a pipe is not mixed with those of other processes.
+/// The longest line. A write of this many bytes to a pipe is not mixed with those of other processes.
 pub const MAX_LINE: usize = 4096;
 
 /// The longest text of an event, and of one of its fields, in bytes after escaping.
@@ -184,7 +184,7 @@ enum Escape {
     Json,
 }
 
-/// Appends a text, escaped, in at most so many bytes. Returns whether it was truncated.
+/// Appends a text, escaped, in at most this many bytes. Returns whether it was truncated.
 fn push_escaped(out: &mut String, text: &str, max: usize, escape: Escape) -> bool {
     let end = out.len() + max - '…'.len_utf8();
     let mut escaped = String::with_capacity(16);

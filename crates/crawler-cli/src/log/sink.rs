@@ -164,7 +164,7 @@ fn open(path: &Path) -> io::Result<(File, usize)> {
     }
 }
 
-/// Divides lines into parts of at most so many bytes, each of them whole lines.
+/// Divides lines into parts of at most this many bytes, each of them whole lines.
 fn whole_lines(lines: &[u8], max: usize) -> impl Iterator<Item = &[u8]> {
     let mut rest = lines;
     std::iter::from_fn(move || {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::asked::Asked;
 use super::content::ReportContent;
 use super::file::{ReportFile, ReportMarkup};
+use super::given_options::GivenOptions;
 use super::live::LiveCollector;
 use super::stored;
 use crate::EXIT_NOT_WRITTEN;
@@ -54,7 +54,7 @@ enum Origin {
     /// The crawl stores what it does.
     Stored(CrawlSource),
     /// The crawl stores nothing: the report has seen it. It knows the links of pages if that is so.
-    Live { collector: LiveCollector, asked: Asked, has_links: bool },
+    Live { collector: LiveCollector, given: GivenOptions, has_links: bool },
 }
 
 impl EndReport {
@@ -64,8 +64,8 @@ impl EndReport {
     }
 
     /// The report on a crawl that is not stored. Checks that the file can be written.
-    pub fn of_live(path: &Path, asked: Asked, has_links: bool) -> Result<EndReport, String> {
-        EndReport::new(path, Origin::Live { collector: LiveCollector::new(), asked, has_links })
+    pub fn of_live(path: &Path, given: GivenOptions, has_links: bool) -> Result<EndReport, String> {
+        EndReport::new(path, Origin::Live { collector: LiveCollector::new(), given, has_links })
     }
 
     fn new(path: &Path, origin: Origin) -> Result<EndReport, String> {
@@ -95,8 +95,8 @@ impl EndReport {
                     let content = runtime.block_on(stored::content(&source, max_time));
                     content.map_err(|error| format!("cannot write the report: {}", with_hint(&error)))?
                 }
-                Origin::Live { collector, asked, has_links } => match collector.take(has_links) {
-                    Some((view, urls)) => ReportContent::new(asked, view, urls),
+                Origin::Live { collector, given, has_links } => match collector.take(has_links) {
+                    Some((view, urls)) => ReportContent::new(given, view, urls),
                     None => return Ok(None),
                 },
             };

@@ -11,9 +11,9 @@ pub struct ReportContent {
     pub version: String,
     /// When it was written.
     pub written_at: SystemTime,
-    /// What was asked: the seeds, and how many there are.
+    /// The seeds, and how many there are.
     pub seeds: Listed<String>,
-    /// What was asked: the options that were given, as on a command line, without secrets: `("--max-pages", "500")`.
+    /// The options that were given, as on a command line, without secrets: `("--max-pages", "500")`.
     pub options: Vec<(String, String)>,
     /// Counts, statistics, limits and whether it runs.
     pub view: CrawlView,
@@ -56,7 +56,7 @@ pub struct UrlFindings {
 pub enum LinkSearchExtent {
     /// All stored pages were searched.
     Complete,
-    /// Searching all pages takes too long: so many were searched, of so many.
+    /// Searching all pages takes too long: how many were searched, and of how many.
     Partial { searched: u64, pages: u64 },
     /// Only the page is known on which a URL was found first, for this reason.
     #[default]

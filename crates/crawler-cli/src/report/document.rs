@@ -32,7 +32,7 @@ pub enum Block<'c> {
     Shares(Vec<Share>),
     /// Names and values.
     Pairs(Vec<(String, Vec<Cell>)>),
-    /// Charts that stand beside each other.
+    /// Charts that stand next to each other.
     Charts(Vec<Chart>),
     Table(Table),
     Structure(&'c StructureNode),
@@ -143,6 +143,8 @@ pub enum Width {
     Wide,
     Medium,
     Narrow,
+    /// As much as a date and a time need in two lines.
+    Time,
 }
 
 /// A value in a table.
@@ -171,6 +173,10 @@ impl Heading {
 
     pub fn short(name: &'static str) -> Heading {
         Heading { name, is_numeric: false, width: Width::Narrow }
+    }
+
+    pub fn time(name: &'static str) -> Heading {
+        Heading { name, is_numeric: false, width: Width::Time }
     }
 
     pub fn number(name: &'static str) -> Heading {

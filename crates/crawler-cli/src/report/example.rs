@@ -41,7 +41,7 @@ pub fn empty() -> ReportContent {
     }
 }
 
-/// A crawl with so many hosts and failed URLs.
+/// A crawl with this many hosts and failed URLs.
 pub fn usual(hosts: u64, failed: u64) -> ReportContent {
     let mut content = empty();
     content.seeds = listed(["https://www.example.org/".into(), "https://shop.example.org/".into()]);
@@ -172,7 +172,7 @@ fn statistics(hosts: u64, failed: u64) -> Statistics {
     statistics
 }
 
-/// Hosts with so many requests. Only a stored table can be made from outside of the library.
+/// Hosts with this many requests. Only a stored table can be made from outside of the library.
 fn host_table(hosts: impl Iterator<Item = (String, u64)>) -> HostTable {
     let host = |(index, (name, requests)): (u64, (String, u64))| {
         let statistics = json!({"requests": requests, "pages": requests / 3 * 2, "bytes": requests.saturating_mul(31_000), "failures": index % 7,

@@ -12,7 +12,7 @@ use crate::atomic_file::AtomicFile;
 /// The markup of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReportMarkup {
-    // One file with pictures. Not a doc comment, because clap would print it in the help.
+    // One file with charts. Not a doc comment, because clap would print it in the help.
     Html,
     Markdown,
 }

@@ -96,7 +96,7 @@ impl Module for LiveCollector {
         false
     }
 
-    /// The report is no reason to continue a crawl whose pages nobody reads.
+    /// The report is no reason to continue a crawl whose pages are not read.
     fn wants_pages(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Writes a report as Markdown: the same sections, with tables and lists in place of pictures.
+//! Writes a report as Markdown: the same sections, with tables and lists in place of charts.
 
 use std::fmt::Write as _;
 

@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime};
 use crawler::Error;
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
 
-use super::asked::Asked;
 use super::collect::{Collector, LinkSearchResult};
 use super::content::{ReportContent, UrlFindings};
+use super::given_options::GivenOptions;
 use crate::args::CrawlSource;
 use crate::commands::stored_crawl::StoredCrawl;
 
@@ -20,13 +20,13 @@ pub async fn content(source: &CrawlSource, max_search_time: Duration) -> Result<
     let found = crawl.pages_linking_to(urls.failed_ids(), options.as_ref(), max_search_time).await?;
     let pages = view.snapshot.stored_pages as u64;
     let urls = urls.finish(found.map(|found| LinkSearchResult { found, pages }));
-    let asked = options.as_ref().map(Asked::of_crawl).unwrap_or_default();
-    Ok(ReportContent::new(asked, view, urls))
+    let given = options.as_ref().map(GivenOptions::of_crawl).unwrap_or_default();
+    Ok(ReportContent::new(given, view, urls))
 }
 
 impl ReportContent {
     /// A report that is written now.
-    pub fn new(asked: Asked, view: CrawlView, urls: UrlFindings) -> ReportContent {
+    pub fn new(given: GivenOptions, view: CrawlView, urls: UrlFindings) -> ReportContent {
         let end = match &view.phase {
             CrawlPhase::Ended(end) => Some(end.clone()),
             _ => None,
@@ -34,8 +34,8 @@ impl ReportContent {
         ReportContent {
             version: env!("CARGO_PKG_VERSION").into(),
             written_at: SystemTime::now(),
-            seeds: asked.seeds,
-            options: asked.options,
+            seeds: given.seeds,
+            options: given.options,
             view,
             end,
             urls,

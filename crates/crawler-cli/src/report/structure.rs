@@ -17,7 +17,7 @@ const MAX_NODES: usize = 3_000;
 /// How many children a node has.
 const MAX_CHILDREN: usize = 200;
 
-/// How many directories are told apart below each other.
+/// How many levels of directories are distinguished.
 const MAX_LEVELS: usize = 8;
 
 /// The longest name, in bytes.
@@ -118,7 +118,7 @@ impl Structure {
 struct Removal<'r> {
     /// All with fewer URLs.
     largest: u64,
-    /// And so many with this number of URLs.
+    /// And this many with this number of URLs.
     ties: usize,
     given_up: &'r mut HashSet<u64>,
 }
@@ -130,7 +130,7 @@ type Rank = (Reverse<u64>, usize);
 struct Selection {
     /// All with a better rank.
     last: Rank,
-    /// And so many with this one.
+    /// And this many with this one.
     ties: usize,
 }
 

@@ -107,6 +107,29 @@ fn reports_of_large_crawls_are_bounded() {
 }
 
 #[test]
+fn pages_with_broken_links_are_not_counted_as_all_if_not_all_failed_urls_are_listed() {
+    let mut content = usual(24, 160);
+    let sentence = "with links to URLs that failed.";
+    assert!(html::render(&content).contains(sentence) && markdown::render(&content).contains(sentence));
+    content.urls.failed.total += 1;
+    let sentence = "with links to the failed URLs that are listed below.";
+    assert!(html::render(&content).contains(sentence) && markdown::render(&content).contains(sentence));
+}
+
+#[test]
+fn values_of_axes_are_above_what_is_drawn() {
+    let html = html::render(&usual(24, 160));
+    let pictures: Vec<&str> =
+        html.split("<svg role=\"img\"").filter(|svg| svg.contains("\"axis\"")).collect();
+    assert!(pictures.len() >= 6, "charts over time and histograms");
+    for picture in pictures {
+        let (_, above) = picture.split_once("class=\"axis\"").unwrap();
+        let (above, _) = above.split_once("</figure>").unwrap();
+        assert!(!above.contains("<rect") && !above.contains("<path") && !above.contains("<line"), "{above}");
+    }
+}
+
+#[test]
 fn policy_allows_only_the_style_sheet_and_the_script_of_the_report() {
     let html = html::render(&empty());
     let policy =

@@ -4,13 +4,14 @@ mod defects;
 pub mod manual;
 mod pywb;
 mod tools;
+pub mod visits;
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use testweb::{Certificate, Hostile, Response, Site, Web};
 
@@ -170,14 +171,36 @@ fn archive_of_an_http2_site_keeps_all_rules() {
     let web = Web::builder().site(Site::seeded(9, 30)).https(Certificate::Good).start();
     let authority = directory.path().join("ca.pem");
     fs::write(&authority, web.ca_pem()).unwrap();
-    Pipeline::of(web.https_url("/"))
-        .with(&format!("--scope host --ca-file {}", authority.display()))
+    for (name, options, protocol) in [("both", "", json!("h2")), ("first", "--http1", Value::Null)] {
+        let before = web.hits();
+        Pipeline::of(web.https_url("/"))
+            .with(&format!("--scope host {options} --ca-file {}", authority.display()))
+            .module("warc", &directory.path().join(format!("{name}.warc.gz")))
+            .run()
+            .expect(0);
+        let responses = valid(&files(directory.path(), name, "warc.gz"), &[]);
+        assert_eq!(responses.len(), web.hits() - before);
+        assert!(responses.iter().all(|response| response["protocol"] == protocol), "{responses:?}");
+    }
+}
+
+#[test]
+fn responses_to_head_requests_are_archived_without_a_body() {
+    let directory = TempDir::new().unwrap();
+    let other = serve(Site::new().page("/a", "<p>another site"));
+    let web = serve(Site::new().page("/", format!("<a href={}>a</a>", other.url("/a"))));
+    Pipeline::of(web.url("/"))
+        .with("--scope host")
         .module("warc", &directory.path().join("crawl.warc.gz"))
+        .module("check", &directory.path().join("links.txt"))
         .run()
         .expect(0);
+    let methods: Vec<String> = other.log().iter().map(|hit| format!("{} {}", hit.method, hit.path)).collect();
+    assert!(methods.contains(&"HEAD /a".to_owned()), "{methods:?}");
     let responses = valid(&files(directory.path(), "crawl", "warc.gz"), &[]);
-    assert_eq!(responses.len(), web.hits());
-    assert!(responses.iter().all(|response| response["protocol"] == "h2"), "{responses:?}");
+    assert_eq!(responses.len(), web.hits() + other.hits());
+    let head = of_path(&responses, "/a");
+    assert_eq!((&head["status"], &head["bytes"], &head["truncated"]), (&json!(200), &json!(0), &Value::Null));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Web archives of whole crawls: what they have, how they are split, and what is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
 
 use crawler::internal::warc::header::RecordType;
@@ -51,8 +52,12 @@ fn archive_has_every_response_and_what_pages_need_in_every_encoding() {
         let name = format!("site.{extension}");
         let crawl = crawl(&web, directory.path(), &name).module("jsonl", &pages);
         let ended = crawl.with("--contact https://me.test/ --per-host 1").run().expect(0);
-        assert!(ended.stdout.contains("Archived 9 responses, 1 of them without the payload, which it has already; the archive has 1 file, 0.0 MB\n"), "{}", ended.stdout);
         let files = files(directory.path(), "site", extension);
+        let kilobytes = fs::metadata(&files[0]).expect("the archive").len() as f64 / 1e3;
+        let summary = format!(
+            "Archived 9 responses, 1 of them a duplicate stored without its body; the archive has 1 file, {kilobytes:.1} KB\n"
+        );
+        assert!(ended.stdout.contains(&summary), "{}", ended.stdout);
         let records = records(&files);
         let whole = |status| ("response".to_owned(), status);
         let mut found = archived(&web, &records);
@@ -92,6 +97,32 @@ fn archive_without_requisites_has_pages_alone() {
     assert!(ended.stdout.contains("Archived 7 responses"), "{}", ended.stdout);
     let records = records(&files(directory.path(), "site", "warc.gz"));
     assert!(!archived(&web, &records).contains_key("/s.css"));
+}
+
+#[test]
+fn file_that_a_page_shows_and_links_is_archived_whole_each_time() {
+    let site = Site::new()
+        .page("/", "<img src=/i.png><a href=/i.png></a><a href=/a.pdf></a>")
+        .response("/i.png", Response::text("an image").content_type("image/png"))
+        .response("/a.pdf", Response::text("a document").content_type("application/pdf"));
+    let web = Web::builder().site(site).start();
+    let directory = tempfile::tempdir().unwrap();
+    crawl(&web, directory.path(), "site").with("--ignore-robots --per-host 1").run().expect(0);
+    crawl(&web, directory.path(), "pages,no-requisites").with("--ignore-robots").run().expect(0);
+    let captures = |name: &str, path: &str| -> Vec<(String, String, usize)> {
+        let records = records(&files(directory.path(), name, "warc.gz"));
+        let found = responses(&records).filter(|record| record.url() == web.url(path));
+        let facts = |record: &Record| {
+            let [kind, truncated] = ["WARC-Type", "WARC-Truncated"].map(|field| record.get(field).to_owned());
+            (kind, truncated, record.payload().len())
+        };
+        found.map(facts).collect()
+    };
+    let capture = |kind: &str, truncated: &str, bytes| (kind.to_owned(), truncated.to_owned(), bytes);
+    // What replays the archive may show either.
+    assert_eq!(captures("site", "/i.png"), [capture("response", "", 8), capture("revisit", "", 0)]);
+    assert_eq!(captures("site", "/a.pdf"), [capture("response", "unspecified", 0)]);
+    assert_eq!(captures("pages", "/i.png"), [capture("response", "unspecified", 0)]);
 }
 
 #[test]

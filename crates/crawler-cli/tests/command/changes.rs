@@ -87,8 +87,12 @@ fn crawl_is_changed_by_the_command_or_not_at_all() {
     let block = format!("127.0.0.1:{}", web.port());
     let done =
         change(&place, "change", &["--set-max-pages", "50000", "--block-host", &block, "--add-seed", &seed]);
-    assert_eq!(done.lines().count(), 3, "{done}");
-    assert!(done.starts_with("The maximum number of pages is 50,000."), "{done}");
+    let lines: Vec<&str> = done.lines().collect();
+    assert_eq!(lines.len(), 3, "{done}");
+    // The blocked host is the only one with pending URLs, so the crawl would end if the seed were added after it.
+    assert!(lines[0].contains(&seed), "{done}");
+    assert!(lines[1].starts_with("The maximum number of pages is 50,000."), "{done}");
+    assert!(lines[2].starts_with("No further request is sent to"), "{done}");
     until("requests to the new seed", || other.hits() > 5);
     let status = run(&["status", &state]).expect(0).stdout;
     assert!(status.contains(" of 50,000 pages"), "{status}");

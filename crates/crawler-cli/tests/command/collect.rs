@@ -9,7 +9,7 @@ use crawler::internal::modules::pages::Pages;
 use crawler::internal::modules::{OutputSpec, OutputWrite, Target};
 use tempfile::TempDir;
 
-use crate::common::{Ended, binary, names, run};
+use crate::common::{Ended, binary, executable, names, run};
 
 /// The part files of two outputs of a crawl.
 struct Crawled(TempDir);
@@ -159,7 +159,7 @@ fn full_disk_leaves_no_output() {
     let crawled = Crawled::new();
     crawled.worker(4, "example", &(10..500).map(|task_id| (task_id, 1)).collect::<Vec<_>>());
     let status = std::process::Command::new("sh")
-        .args(["-c", r#"ulimit -f 4; exec "$0" collect "$1" --output "$2""#, env!("CARGO_BIN_EXE_crawler")])
+        .args(["-c", r#"ulimit -f 4; exec "$0" collect "$1" --output "$2""#, &executable()])
         .args([crawled.path("edges.4.csv"), crawled.path("out.csv")])
         .output()
         .unwrap();

@@ -101,7 +101,7 @@ impl Crawl {
             None => binary(),
             Some(script) => {
                 let mut shell = Command::new("sh");
-                shell.args(["-c", script, "sh", env!("CARGO_BIN_EXE_crawler")]);
+                shell.args(["-c", script, "sh", &executable()]);
                 remove_options(&mut shell);
                 shell
             }
@@ -120,9 +120,14 @@ impl Crawl {
     }
 }
 
+/// The path of the binary: that of the variable `CRAWLER_TEST_BINARY`, so that the tests can run with another build.
+pub fn executable() -> String {
+    std::env::var("CRAWLER_TEST_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_crawler").into())
+}
+
 /// The binary, without environment variables that set options.
 pub fn binary() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_crawler"));
+    let mut command = Command::new(executable());
     remove_options(&mut command);
     remove_proxies(&mut command);
     command

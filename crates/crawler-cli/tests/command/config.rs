@@ -55,7 +55,7 @@ fn row() -> Web {
 }
 
 fn user_agents(web: &Web, since: usize) -> Vec<String> {
-    let agent = |hit: &testweb::Hit| hit.header("user-agent").unwrap_or_default().to_owned();
+    let agent = |hit: &testweb::LoggedRequest| hit.header("user-agent").unwrap_or_default().to_owned();
     let mut agents: Vec<String> = web.log().iter().skip(since).map(agent).collect();
     agents.dedup();
     agents

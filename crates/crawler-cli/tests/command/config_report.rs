@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::common::executable;
 use crate::config::{Configured, ended};
 
 /// The commands whose options can be set in a file.
@@ -65,7 +66,7 @@ fn report_names_the_origin_of_each_option() {
     // A pipe can be read once.
     let mut shell = Command::new("bash");
     let script = r#""$0" config --config <(cat crawler.toml)"#;
-    shell.current_dir(configured.path("")).args(["-c", script, env!("CARGO_BIN_EXE_crawler")]);
+    shell.current_dir(configured.path("")).args(["-c", script, &executable()]);
     let piped = ended(shell).expect(0).stdout;
     assert!(piped.contains("[classic]\nquiet = true") && piped.contains("[crawl]\nmax-pages = 5"), "{piped}");
     let nothing = configured.run("config").expect(0).stdout;

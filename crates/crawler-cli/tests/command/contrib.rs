@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -111,18 +112,18 @@ tests:
               summary: More than half of the URLs of the crawl at b fail
               description: "75% of them in the last 15 minutes."
       - eval_time: 35m
-        alertname: CrawlBudgetNearlyUsedUp
+        alertname: CrawlLimitNearlyReached
         exp_alerts:
           - exp_labels: {severity: info, job: crawl, instance: b}
             exp_annotations:
-              summary: The crawl at b has used 95% of a budget
-              description: It ends when the pages or bytes are used up.
+              summary: The crawl at b has used 95% of a limit
+              description: It stops when a limit on pages or bytes is reached.
       - eval_time: 35m
         alertname: CrawlerProcessDown
         exp_alerts:
           - exp_labels: {severity: warning, job: processes, instance: w}
             exp_annotations:
-              summary: A process of the crawl at w does not answer
+              summary: A process of the crawl at w does not respond
               description: The other workers take over its URLs. Look at its log.
       - eval_time: 35m
         alertname: CrawlNetworkDown
@@ -181,9 +182,13 @@ fn logrotate_signals_the_processes_that_write_to_the_log_and_no_others() {
     };
     let log = path("a.log");
     let (mut writer, mut other) = (start(log.to_str().unwrap()), start("-"));
-    writer.until("its log", |_| log.exists());
+    // An empty log is not rotated.
+    writer.until("its log", |_| fs::metadata(&log).is_ok_and(|log| log.len() > 0));
     other.until_message("response");
-    let mut reader = Command::new("tail").arg("-f").arg(&log).stdout(Stdio::null()).spawn().unwrap();
+    let mut reader = Command::new("tail").arg("-f").arg(&log).stdout(Stdio::piped()).spawn().unwrap();
+    // It has opened the log.
+    let mut lines = BufReader::new(reader.stdout.take().unwrap());
+    assert_ne!(lines.read_line(&mut String::new()).unwrap(), 0);
     let rotate = Command::new("/usr/sbin/logrotate")
         .args(["--force", "--state"])
         .args([path("state"), path("config")])

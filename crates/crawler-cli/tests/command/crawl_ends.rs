@@ -105,7 +105,7 @@ fn output_that_cannot_grow_is_reported_and_the_crawl_continues() {
         .expect(3);
     assert!(ended.stderr.contains("crawler: cannot write all pages: "), "{}", ended.stderr);
     assert!(ended.stderr.contains("lines"), "{}", ended.stderr);
-    assert_eq!(ended.outcomes()["page"], 60);
+    assert_eq!(ended.outcomes()["page"], 60, "{}", ended.stdout);
 }
 
 #[test]

@@ -594,6 +594,7 @@ fn classic_crawl_has_a_dashboard() {
         (&status["mode"], &status["phase"], &status["can_act"]),
         (&"classic".into(), &"running".into(), &false.into())
     );
+    assert_eq!(format!("http://{}", status["name"].as_str().unwrap()), web.url("/0"));
     let mut events = server.events();
     running.signal(Signal::INT);
     running.wait().expect(130);

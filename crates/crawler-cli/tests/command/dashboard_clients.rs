@@ -1,7 +1,9 @@
 //! What clients of the dashboard can occupy, and for how long: connections, the places of viewers, the token in the address bar.
 
+use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
@@ -84,6 +86,35 @@ fn viewers_that_do_not_read_lose_their_places() {
     until("a free place", || server.events().head.contains("200 OK"));
     println!("a place was free after {:?}", start.elapsed());
     drop(stalled);
+    kill(running);
+}
+
+/// The CPU time of the thread that serves the dashboard.
+fn cpu_time(process: u32) -> Duration {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let thread = threads.map(|thread| thread.unwrap().path()).find(|thread| {
+        fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim_end() == "dashboard")
+    });
+    let status = fs::read_to_string(thread.expect("a thread of its own").join("stat")).unwrap();
+    // utime and stime, the 14th and 15th fields. The second one, the name, is in parentheses.
+    let fields = status.rsplit(") ").next().unwrap().split(' ').skip(11).take(2);
+    // Linux counts in hundredths of a second here.
+    Duration::from_millis(fields.map(|ticks| 10 * ticks.parse::<u64>().unwrap()).sum())
+}
+
+#[test]
+fn three_viewers_take_less_than_a_hundredth_of_a_core() {
+    let web = endless_site();
+    let (running, server) = started(&web, endless_crawl(&web));
+    let (before, start) = (cpu_time(running.id()), Instant::now());
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| assert_eq!(server.events().take(10).count(), 10));
+        }
+    });
+    let (used, took) = (cpu_time(running.id()) - before, start.elapsed());
+    assert!(took > Duration::from_secs(7), "a status each second: {took:?}");
+    assert!(used < took / 100, "{used:?} of {took:?}");
     kill(running);
 }
 

@@ -1,6 +1,7 @@
 //! The page of the dashboard in Chromium: what it shows, that texts from the web stay text, and that its actions work.
 
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,8 @@ use serde_json::{Value, json};
 use testweb::{Request, Response, Site, Web};
 
 use crate::browser::Browser;
-use crate::common::{Running, serve};
+use crate::common::{Running, binary, serve};
+use crate::dashboard::kill;
 use crate::pipeline::Pipeline;
 use crate::state::StateDir;
 
@@ -331,6 +333,26 @@ fn page_connects_again_after_a_restart_of_the_crawler() {
     browser.until(&phase_is("Paused"));
     check(&mut browser, port);
     second.until("a pause", |_| true);
+    // Nothing else ends a crawl that is paused.
+    kill(second);
+}
+
+#[test]
+#[ignore = "needs chromium: run by make test"]
+fn page_of_a_crawl_that_is_over_says_so_wherever_it_would_say_now() {
+    let (web, port, state, mut browser) = (large_site(), free_port(), StateDir::new(), Browser::start());
+    state.crawl(web.url("/0")).with("--delay 0 --similarity 0 --max-pages 30").run().expect(0);
+    let mut command = binary();
+    command.args(["dashboard", &state.state(), "--listen", &port.to_string()]);
+    let mut dashboard = Running::start(command, PathBuf::new(), None);
+    dashboard.until_message("dashboard: http://127.0.0.1:");
+    open(&mut browser, port);
+    browser.until(&phase_is("Ended"));
+    let text = |selector: &str| format!("document.querySelector('{selector}').textContent");
+    assert_eq!(browser.evaluate(&text(".chart .axis span:last-child")), "end");
+    assert_eq!(browser.evaluate(&text("#no-latest")), "They are known only while the crawl runs.");
+    check(&mut browser, port);
+    kill(dashboard);
 }
 
 #[test]

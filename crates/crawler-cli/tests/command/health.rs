@@ -20,7 +20,7 @@ fn process_with_metrics_is_healthy_while_it_crawls() {
     let address = format!("127.0.0.1:{}", port.number());
     let ended = run(&["health", "--metrics", &address]).expect(1);
     assert!(
-        ended.stderr.starts_with(&format!("crawler: cannot ask the process at {address}: ")),
+        ended.stderr.starts_with(&format!("crawler: cannot query the process at {address}: ")),
         "{}",
         ended.stderr
     );

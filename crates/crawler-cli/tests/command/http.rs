@@ -17,7 +17,7 @@ pub struct Server {
 
 /// A response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
     pub head: String,
     pub body: String,
@@ -39,7 +39,7 @@ impl Server {
     }
 
     /// Sends bytes, and reads until the server closes the connection.
-    pub fn send(self, request: &[u8]) -> Answer {
+    pub fn send(self, request: &[u8]) -> HttpResponse {
         let mut stream = self.connect();
         // The server may refuse the request before it has read all of it.
         let _ = stream.write_all(request);
@@ -48,11 +48,11 @@ impl Server {
         let response = String::from_utf8(response).unwrap();
         let (head, body) = response.split_once("\r\n\r\n").unwrap_or((&response, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-        Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+        HttpResponse { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
     }
 
     /// A request with these lines of headers. HTTP/1.0, so that no body is chunked.
-    pub fn request(self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
+    pub fn request(self, method: &str, path: &str, headers: &[&str], body: &str) -> HttpResponse {
         let host = format!("Host: 127.0.0.1:{}", self.port);
         let has_host = headers.iter().any(|header| header.to_ascii_lowercase().starts_with("host:"));
         let headers = headers.iter().copied().chain((!has_host).then_some(host.as_str()));
@@ -62,7 +62,7 @@ impl Server {
         self.send(format!("{method} {path} HTTP/1.0\r\n{headers}{length}\r\n{body}").as_bytes())
     }
 
-    pub fn get(self, path: &str) -> Answer {
+    pub fn get(self, path: &str) -> HttpResponse {
         self.request("GET", path, &[], "")
     }
 
@@ -74,7 +74,7 @@ impl Server {
     }
 
     /// Sends an action, with the CSRF token of the session.
-    pub fn act(self, action: &Value) -> Answer {
+    pub fn act(self, action: &Value) -> HttpResponse {
         let session: Value = serde_json::from_str(&self.get("/api/session").body).unwrap();
         let csrf = format!("X-CSRF-Token: {}", session["csrf"].as_str().unwrap());
         self.request("POST", "/api/action", &[&csrf, "Content-Type: application/json"], &action.to_string())

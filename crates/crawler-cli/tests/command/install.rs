@@ -6,14 +6,13 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::common::{binary, names};
+use crate::common::{binary, executable, names};
 
 /// Installs the command below a directory.
 fn install() -> TempDir {
     let prefix = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("install.sh");
-    let installed =
-        Command::new("sh").arg(script).arg(env!("CARGO_BIN_EXE_crawler")).arg(prefix.path()).output();
+    let installed = Command::new("sh").arg(script).arg(executable()).arg(prefix.path()).output();
     succeeded(installed.unwrap());
     prefix
 }

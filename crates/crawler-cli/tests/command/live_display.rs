@@ -132,14 +132,21 @@ fn interrupted_crawl_says_how_many_requests_it_finishes_and_leaves_only_messages
         (None, 130, "finishing 4 requests in flight; press Ctrl-C again to stop now"),
         (Some(Signal::TERM), 143, "finishing 4 requests in flight; send the signal again to stop now"),
     ];
-    let crawls = crawls.map(|expected| (Terminal::run(&stuck(&web), 120, 24), expected));
-    for (mut terminal, (signal, code, message)) in crawls {
-        terminal.until("requests", |screen| screen.has(" of 10,000 pages") && screen.has("4 in flight"));
-        match signal {
+    let mut crawls = crawls.map(|expected| (Terminal::run(&stuck(&web), 120, 24), expected));
+    // All before the first response.
+    for (terminal, (signal, _, message)) in &mut crawls {
+        // The requests to the first host have ended: no further one starts.
+        terminal.until("the slow requests", |screen| {
+            screen.has("2 of 10,000 pages") && screen.has("4 in flight · 1 failed")
+        });
+        match *signal {
             None => terminal.press(b"\x03"),
             Some(signal) => terminal.signal(signal),
         }
         terminal.until("the message", |screen| screen.count(message) == 1);
+        terminal.until("no host", |screen| screen.has("stopping · ") && !screen.has("Waiting:"));
+    }
+    for (terminal, (_, code, _)) in crawls {
         let (status, screen) = terminal.wait();
         assert_eq!(status, Some(code), "{}", screen.text());
         assert_eq!(lines_left(&screen), Vec::<String>::new(), "{}", screen.text());
@@ -272,10 +279,11 @@ fn hosts_that_hold_the_crawl_up_and_warnings_are_shown() {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
         match (&*request.host(), request.path.as_str()) {
             ("127.0.0.1", "/") => {
-                let hosts = ["slow", "failing", "norobots"];
-                let links = hosts
-                    .iter()
-                    .flat_map(|host| (0..30).map(move |n| format!("http://{host}.test:{port}/{n}")));
+                // The host that fails soon has enough URLs to be seen on a busy machine.
+                let hosts = [("slow", 30), ("failing", 300), ("norobots", 30), ("asking", 30)];
+                let links = hosts.iter().flat_map(|(host, urls)| {
+                    (0..*urls).map(move |n| format!("http://{host}.test:{port}/{n}"))
+                });
                 Response::page(linking_to(
                     &links.collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>(),
                 ))
@@ -284,7 +292,8 @@ fn hosts_that_hold_the_crawl_up_and_warnings_are_shown() {
             // The mean time of its responses includes this one.
             ("slow.test", "/robots.txt") => Response::status(404).delay(Duration::from_millis(1500)),
             (_, "/robots.txt") => Response::status(404),
-            ("failing.test", _) => Response::status(500),
+            ("failing.test", _) => Response::status(500).delay(Duration::from_millis(100)),
+            ("asking.test", _) => Response::status(429).header("Retry-After", "60"),
             ("slow.test", path) => Response::page(path.to_owned()).delay(Duration::from_millis(1500)),
             (_, path) => Response::page(path.to_owned()),
         }
@@ -293,13 +302,19 @@ fn hosts_that_hold_the_crawl_up_and_warnings_are_shown() {
     let options = "--resolve *=127.0.0.1 --allow-private --similarity 0 --workers 2 --timeout 2m";
     let mut terminal = Terminal::run(&Pipeline::bare(web.url("/")).with(options).command(), 120, 40);
     for (host, why) in [
-        ("slow.test", "slow: 1.5 s per response"),
+        ("failing.test", "failing: HTTP 500"),
+        ("slow.test", " s per response"),
         ("norobots.test", "robots.txt fails (HTTP 503)"),
+        ("asking.test", "resting for "),
         ("! failing.test", "keeps failing: "),
     ] {
         let is_shown = |line: &String| line.contains(host) && line.contains(why);
         terminal.until(why, |screen| screen.live_lines().iter().any(is_shown));
     }
+    // All its responses take 1.5 s, and on a busy machine a little more.
+    let seconds = |line: &String| line.split_once("slow: ")?.1.split_once(" s per response")?.0.parse().ok();
+    let is_mean = |line: &String| seconds(line).is_some_and(|seconds: f64| (1.5..3.0).contains(&seconds));
+    terminal.until("the mean", |screen| screen.live_lines().iter().any(is_mean));
     terminal.signal(Signal::KILL);
     terminal.wait();
 }

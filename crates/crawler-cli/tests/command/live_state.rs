@@ -165,7 +165,7 @@ fn crawl_runs_without_a_socket_and_says_so_once() {
     let ended = run(&["status", &place.state()]).expect(1);
     assert!(ended.stderr.contains("another process is using it"), "{}", ended.stderr);
     crawl.signal(Signal::KILL);
-    let notice = "crawler: cannot answer other processes that read the state while the crawl runs: ";
+    let notice = "crawler: cannot reply to other processes that read the state while the crawl runs: ";
     let stderr = crawl.wait().stderr;
     assert_eq!(stderr.matches(notice).count(), 1, "{stderr}");
     assert_eq!(read(&state.join("crawl.socket")), "not a socket", "it is not deleted");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use testweb::{Certificate, Hit, Protocol, Request, Response, Site, Web};
+use testweb::{Certificate, LoggedRequest, Protocol, Request, Response, Site, Web};
 
 use crate::common::{Crawl, Ended, Running, binary, linking_to, run, serve};
 use crate::pipeline::{Pipeline, objects_in, urls};
@@ -30,7 +30,7 @@ fn two_hosts() -> Web {
 }
 
 /// The values of a header in all requests to a host.
-fn sent<'a>(log: impl IntoIterator<Item = &'a Hit>, name: &str) -> Vec<Option<String>> {
+fn sent<'a>(log: impl IntoIterator<Item = &'a LoggedRequest>, name: &str) -> Vec<Option<String>> {
     log.into_iter().map(|hit| hit.header(name).map(str::to_owned)).collect()
 }
 

@@ -60,6 +60,7 @@ mod politeness;
 mod programs;
 mod proxies;
 mod recrawl;
+mod recrawl_sites;
 mod redirects;
 mod replay;
 mod report;

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 use testweb::Web;
 
-use crate::common::{Ended, Running, binary};
+use crate::common::{Ended, Running, binary, executable};
 
 /// Builds a crawl. By default it has no delay.
 pub struct Pipeline {
@@ -61,7 +61,7 @@ impl Pipeline {
             None => binary(),
             Some(script) => {
                 let mut shell = Command::new("sh");
-                shell.args(["-c", script, "sh", env!("CARGO_BIN_EXE_crawler")]);
+                shell.args(["-c", script, "sh", &executable()]);
                 shell
             }
         };

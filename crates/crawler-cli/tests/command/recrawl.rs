@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use testweb::{ChangingSite, Hit, Validator, Web};
+use testweb::{ChangingSite, LoggedRequest, Validator, Web};
 
 use crate::common::{Ended, counts, linking_to, run, serve};
 use crate::pipeline::{Pipeline, adds_up, objects, objects_in};
@@ -41,13 +41,13 @@ fn change(site: &ChangingSite) {
     site.page("/target", words("target"), Validator::ETag);
 }
 
-fn crawl(web: &Web, place: &StateDir) -> Pipeline {
+pub fn crawl(web: &Web, place: &StateDir) -> Pipeline {
     let crawl =
         place.crawl(web.url("/")).module("jsonl", &place.path("pages")).module("urls", &place.path("urls"));
     crawl.with("--scope host --summary").with_one(place.path("summary").display().to_string())
 }
 
-fn outcomes(place: &StateDir) -> BTreeMap<String, u64> {
+pub fn outcomes(place: &StateDir) -> BTreeMap<String, u64> {
     let summary = std::fs::read(place.path("summary")).unwrap();
     adds_up(&serde_json::from_slice::<Value>(&summary).unwrap())
 }
@@ -57,7 +57,7 @@ fn requests(place: &StateDir) -> u64 {
     serde_json::from_slice::<Value>(&summary).unwrap()["requests"].as_u64().unwrap()
 }
 
-fn is_conditional(hit: &Hit) -> bool {
+fn is_conditional(hit: &LoggedRequest) -> bool {
     hit.headers.iter().any(|(name, _)| name == "if-none-match" || name == "if-modified-since")
 }
 
@@ -73,7 +73,7 @@ pub fn versions(web: &Web, place: &StateDir) -> Vec<(String, u64, bool)> {
     versions
 }
 
-fn diff(place: &StateDir, options: &[&str]) -> Ended {
+pub fn diff(place: &StateDir, options: &[&str]) -> Ended {
     let state = place.state();
     run(&[&["diff", &state], options].concat())
 }
@@ -98,7 +98,7 @@ fn second_visit_costs_only_what_changed() {
 
     let hits = &web.log()[first..];
     assert_eq!(requests(&place), hits.len() as u64, "{hits:?}");
-    let pages: Vec<&Hit> = hits.iter().filter(|hit| hit.path != "/robots.txt").collect();
+    let pages: Vec<&LoggedRequest> = hits.iter().filter(|hit| hit.path != "/robots.txt").collect();
     let paths: BTreeSet<&str> = pages.iter().map(|hit| hit.path.as_str()).collect();
     assert_eq!((pages.len(), paths.len()), (10, 10), "each URL is requested once");
     let conditional: BTreeSet<&str> =

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use testweb::Site;
 
 use self::archives::{fetched, gzip, gzipped, page, pages, record, response, text_of, write, zip};
-use crate::common::{Ended, Running, binary, serve};
+use crate::common::{Ended, Running, binary, executable, serve};
 use crate::pipeline::{Pipeline, objects, objects_in, urls};
 
 /// Runs `crawler replay` with arguments that are separated by spaces.
@@ -353,14 +353,7 @@ fn reader_of_standard_output_may_close_it() {
     let directory = TempDir::new().unwrap();
     let archive = write(directory.path(), "a.warc.gz", &gzipped(&pages(0..3_000)));
     let mut command = Command::new("sh");
-    command.args([
-        "-c",
-        "\"$@\" | head -n 1; echo done",
-        "sh",
-        env!("CARGO_BIN_EXE_crawler"),
-        "replay",
-        &archive,
-    ]);
+    command.args(["-c", "\"$@\" | head -n 1; echo done", "sh", &executable(), "replay", &archive]);
     command.args(["--module", "jsonl=-", "--quiet"]);
     let ended = Running::start(command, PathBuf::from("/nowhere"), None).wait().expect(0);
     assert_eq!((ended.stdout.lines().count(), ended.stderr.as_str()), (2, ""));

@@ -85,9 +85,9 @@ fn report_on_a_state_has_its_counts_and_names_all_pages_with_broken_links() {
         assert!(report.section("Broken links").contains("All stored pages were searched"), "{}", report.0);
         let duplicates = report.rows("Duplicates");
         assert_eq!(duplicates, [[web.url("/docs/copy"), web.url("/docs/b"), "exactly".into()]]);
-        let asked = report.rows("What was asked");
-        assert!(asked.contains(&vec!["--max-pages".into(), "50".into()]), "{asked:?}");
-        assert_eq!(asked[0][1], web.url("/"));
+        let given = report.rows("Seeds and options");
+        assert!(given.contains(&vec!["--max-pages".into(), "50".into()]), "{given:?}");
+        assert_eq!(given[0][1], web.url("/"));
     }
     let html = place.path("r.html");
     let ended = run(&["report", &place.state(), "-o", &html.display().to_string()]).expect(0);
@@ -129,7 +129,7 @@ fn classic_crawl_and_link_check_write_a_report() {
     let failed = report.failed();
     assert_eq!(failed[&web.url("/gone")], ("HTTP 404".into(), vec![web.url("/")]));
     assert!(report.section("Broken links").contains("Only the page is known"), "{}", report.0);
-    assert!(report.rows("What was asked").contains(&vec!["maxDepth".into(), "99".into()]), "{}", report.0);
+    assert!(report.rows("Seeds and options").contains(&vec!["maxDepth".into(), "99".into()]), "{}", report.0);
 
     let mut check = binary();
     check.args(["check", &web.url("/"), "--allow-private", "--ignore-robots", "--delay", "0"]);

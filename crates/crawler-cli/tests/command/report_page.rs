@@ -122,3 +122,28 @@ fn tables_are_complete_without_scripts() {
     assert_eq!(column(&mut browser, 0).len() as u64, MISSING);
     assert_eq!(browser.evaluate("document.querySelectorAll('main input, main button').length"), 0);
 }
+
+#[test]
+#[ignore = "needs chromium: run by make test"]
+fn nothing_is_cut_off_on_paper() {
+    let (web, state, mut browser) = (broken_site(), StateDir::new(), Browser::start());
+    open(&mut browser, &state, &web);
+    browser.call("Emulation.setEmulatedMedia", json!({"media": "print"}));
+    // A4 without the margins of the report, in CSS pixels.
+    let size = json!({"width": 703, "height": 1017, "deviceScaleFactor": 1, "mobile": false});
+    browser.call("Emulation.setDeviceMetricsOverride", size);
+    let long = "for (const row of document.querySelectorAll('#host-table tbody tr')) \
+        for (const cell of row.querySelectorAll('td.n')) cell.textContent = '627.7 KB'";
+    browser.evaluate(long);
+    let lines = "window.lines = cell => { const range = document.createRange(); range.selectNodeContents(cell); \
+        return range.getClientRects().length; }; 0";
+    browser.evaluate(lines);
+    let cut = "[...document.querySelectorAll('td.n')].filter(cell => cell.scrollWidth > cell.clientWidth + 1 \
+        || lines(cell) > 1).map(cell => cell.textContent)";
+    assert_eq!(browser.evaluate(cut), json!([]));
+    let beyond = "[...document.querySelectorAll('main *')]\
+        .filter(element => element.getBoundingClientRect().right > innerWidth - 0.5).length";
+    assert_eq!(browser.evaluate(beyond), 0);
+    let dates = "[...document.querySelectorAll('#failed-table tbody tr')].filter(row => lines(row.cells[5]) > 3).length";
+    assert_eq!(browser.evaluate(dates), 0, "a date is not broken");
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use testweb::{Site, Web};
 
-use crate::common::{Crawl, linking_to, run, serve};
+use crate::common::{Crawl, executable, linking_to, run, serve};
 use crate::pipeline::{Pipeline, objects_in, paths, urls};
 use crate::state::StateDir;
 
@@ -183,7 +183,7 @@ fn signal_ends_a_crawl_that_waits_for_its_seed_list() {
     let directory = tempfile::tempdir().unwrap();
     let list = directory.path().join("list");
     assert!(std::process::Command::new("mkfifo").arg(&list).status().unwrap().success());
-    let mut crawl = std::process::Command::new(env!("CARGO_BIN_EXE_crawler"))
+    let mut crawl = std::process::Command::new(executable())
         .args(["crawl", "--seeds"])
         .arg(&list)
         .stderr(std::process::Stdio::null())

@@ -101,6 +101,23 @@ fn option_of_another_command_names_that_command() {
 }
 
 #[test]
+fn archives_and_lists_of_urls_have_other_options_in_the_classic_mode() {
+    error_is(
+        "http://a.test/ pages 2 --module warc=x",
+        "--module is an option of 'crawler crawl'; in the classic mode, --warc FILE writes a web archive, and --urls FILE all URLs; \
+         try 'crawler --help'",
+    );
+    for name in ["warc", "urls"] {
+        error_is(
+            &format!("crawl http://a.test/ --{name} x"),
+            &format!(
+                "--{name} is an option of the classic mode; use --module {name}=FILE; try 'crawler crawl --help'"
+            ),
+        );
+    }
+}
+
+#[test]
 fn roles_take_the_options_of_the_crawl_from_the_crawl() {
     for option in
         ["--max-pages 3", "--max-time 1h", "--ttl 1h", "--delay 0", "--scope host", "--ignore-robots"]

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use testweb::{Hit, Log};
+use testweb::{Log, LoggedRequest};
 
 use super::fixture::{Fixture, members};
 use super::process::{Process, wait_for};
@@ -23,7 +23,7 @@ fn worker(fixture: &Fixture, name: &str) -> Process {
     Process::start(fixture.crawler(&["worker", "--user-agent", name]))
 }
 
-fn is_by(hit: &Hit, name: &str) -> bool {
+fn is_by(hit: &LoggedRequest, name: &str) -> bool {
     hit.header("user-agent") == Some(name)
 }
 

@@ -17,7 +17,7 @@ mod waiting_urls;
 
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,7 +40,9 @@ use crate::live_settings::LiveLimits;
 use crate::log::HostEvent;
 use crate::modules::output::OutputPosition;
 use crate::prioritizer::{Priority, PriorityQueues};
-use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, ShingleCache, Threshold, Verdicts};
+use crate::similarity::{
+    ExactComparison, Fingerprint, HashKey, PageBody, ShingleCache, Threshold, Verdicts, VersionSimilarity,
+};
 use crate::stats::{BodyBytes, RequestCounter};
 use crate::strip_query::StripQuery;
 use crate::url_record::UrlRecord;
@@ -97,7 +99,7 @@ pub struct BackendConfig {
 pub struct HostLimits {
     /// The most URLs of a host that are leased at a time.
     pub max_leases: usize,
-    /// After so many failures in a row to connect or to respond in time, the other URLs of a host are not requested.
+    /// After this many failures in a row to connect or to respond in time, the other URLs of a host are not requested.
     pub max_failures: u32,
     /// The minimum time between two leases of URLs of a site.
     pub site_delay: Duration,
@@ -153,6 +155,8 @@ pub(crate) struct SharedState<S: Storage> {
     state: Mutex<LocalState<S>>,
     /// Wakes the committer: there may be something to commit.
     pub(crate) uncommitted: Condvar,
+    /// Whether the committer waits to be woken. It says so while it has the lock of the state.
+    pub(crate) committer_waits: AtomicBool,
 }
 
 impl<S: Storage> SharedState<S> {
@@ -193,7 +197,11 @@ impl<S: Storage> LocalBackend<S> {
             leasable: Notify::new(),
             starting: Notify::new(),
             waiting_for_turn: Notify::new(),
-            shared: Arc::new(SharedState { state: Mutex::new(state), uncommitted: Condvar::new() }),
+            shared: Arc::new(SharedState {
+                state: Mutex::new(state),
+                uncommitted: Condvar::new(),
+                committer_waits: AtomicBool::new(false),
+            }),
         }
     }
 
@@ -321,6 +329,19 @@ impl<S: Storage> LocalBackend<S> {
         }
     }
 
+    /// How similar a page is to its earlier version, if that is stored.
+    fn similarity_to_version(
+        &self,
+        comparison: &ExactComparison,
+        url: &str,
+        fingerprint: &Fingerprint,
+    ) -> Result<Option<VersionSimilarity>, BackendError> {
+        let earlier = self.state().earlier_version(url, fingerprint)?;
+        let Some((content_type, body)) = earlier else { return Ok(None) };
+        let body = decompress(body).map_err(BackendError::State)?;
+        Ok(comparison.similarity_to_version(&PageBody { url, content_type, body: &body }))
+    }
+
     /// Compares a page with border cases, up to the first near-duplicate.
     fn compare(
         &self,
@@ -328,18 +349,11 @@ impl<S: Storage> LocalBackend<S> {
         pages: Vec<BorderCase>,
         verdicts: &mut Verdicts,
     ) -> Result<(), BackendError> {
-        for BorderCase { page, url, content_type, body } in pages {
-            let is_near_duplicate = match (self.similarity, content_type, body) {
-                (Some(threshold), Some(content_type), Some(body)) => {
-                    let other = self.shingles.get_or_add(page.url, || {
-                        let body = decompress(body).map_err(BackendError::State)?;
-                        Ok(comparison.shingles_of(&PageBody { url: &url, content_type, body: &body }))
-                    })?;
-                    comparison.is_near_duplicate(&other, threshold)
-                }
-                _ => page.is_similar,
-            };
-            verdicts.add(page.url, is_near_duplicate);
+        for border_case in pages {
+            let id = border_case.page.url;
+            let compared = border_case.compare(comparison, self.similarity, &self.shingles);
+            let is_near_duplicate = compared.map_err(BackendError::State)?;
+            verdicts.add(id, is_near_duplicate);
             if is_near_duplicate {
                 break;
             }
@@ -349,8 +363,8 @@ impl<S: Storage> LocalBackend<S> {
 
     /// Waits until an operation is committed.
     async fn wait_committed(&self, commit: Commit) -> Result<(), BackendError> {
-        // Without a durable storage, nobody waits to be notified.
-        if let Commit::After(..) = commit {
+        // A notification is a system call, and mostly the committer is writing.
+        if self.shared.committer_waits.swap(false, Ordering::Relaxed) {
             self.shared.uncommitted.notify_one();
         }
         commit.wait().await
@@ -509,9 +523,10 @@ impl<S: Storage> Backend for LocalBackend<S> {
     ) -> Result<ContentMatch, BackendError> {
         let stored_body = (self.keep_content && fingerprint.stores_body()).then(|| self.to_store(body));
         let body_bytes = stored_body.as_ref().map(|body| body.bytes().len() as u64);
-        let page = NewPage { url, fingerprint, body_bytes, body: stored_body.as_ref(), is_seed };
         let body = PageBody { url, content_type: fingerprint.content_type, body };
         let comparison = ExactComparison::new(self.key, &self.strip_query, body);
+        let similarity = self.similarity_to_version(&comparison, url, fingerprint)?;
+        let page = NewPage { url, fingerprint, body_bytes, body: stored_body.as_ref(), is_seed, similarity };
         let mut verdicts = Verdicts::default();
         loop {
             // The lock is released before the comparison, and the next look-up finds what was stored meanwhile.

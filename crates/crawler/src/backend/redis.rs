@@ -4,14 +4,6 @@
 //! a crawl in one process has) and writes every change to Redis, batch after batch. The workers and the frontier exchange
 //! messages through streams. If the frontier dies, another one reads the state back and continues; workers and their leases
 //! stay. `redis/README.md` has the details.
-//!
-//! ```text
-//!                 messages (client.rs)              urls               (server.rs) applies them to the state
-//!  worker K  ───────────────────────────────▶  stream of all workers  ───────────────────────────────▶  frontier
-//!            ◀───────────────────────────────        queue:K           ◀───────────────────────────────
-//!                 leases, replies              stream of worker K      (committer.rs) one script per batch: state,
-//!                                                                      leases and replies become durable together
-//! ```
 
 mod address;
 mod batch;
@@ -19,24 +11,21 @@ mod client;
 mod committer;
 mod connection;
 mod control;
+mod data;
 mod frontier_process;
 mod health;
 mod home;
 mod keys;
-mod live;
 mod members;
 mod messages;
 mod opening;
-mod outcome_code;
-mod purge;
 mod reader;
 mod records;
 mod restore;
 mod scripts;
 mod server;
 mod storage;
-mod stored_urls;
-mod stream;
+mod write_if;
 
 use std::fmt;
 use std::time::Duration;
@@ -45,16 +34,18 @@ pub use self::address::Address;
 pub use self::client::RemoteBackend;
 use self::connection::Connection;
 pub use self::connection::{Notice, Persistence, RedisConnectOptions};
-pub use self::control::CrawlControl;
+pub use self::control::{CrawlControl, Stored};
+use self::data::CrawlData;
 pub use self::frontier_process::{FrontierEnd, FrontierProcess};
 pub use self::health::RedisHealth;
+use self::keys::CrawlKeys;
 pub use self::keys::is_name;
-pub use self::live::Stored;
 pub use self::members::{CrawlInfo, CrawlState, JoinResult, Member, Phase, Role, crawl_info};
 pub use self::opening::no_such_crawl;
-pub use self::reader::RedisStateReader;
 use super::BackendError;
 use crate::error::StorageErrorKind;
+
+type Result<T, E = BackendError> = std::result::Result<T, E>;
 
 /// The name of a crawl, and the Redis that has it.
 #[derive(Clone)]
@@ -83,7 +74,7 @@ impl RedisCrawl {
         }
     }
 
-    async fn connect(&self) -> Result<Connection, BackendError> {
+    async fn connect(&self) -> Result<CrawlData> {
         if !is_name(&self.crawl) {
             let message = format!(
                 "'{}' cannot be the name of a crawl; use 1 to 64 letters, digits, dots, dashes and underscores",
@@ -91,7 +82,8 @@ impl RedisCrawl {
             );
             return Err(BackendError::redis(StorageErrorKind::Unusable, message));
         }
-        Connection::open(&self.address, self.connect_options.clone()).await
+        let connection = Connection::open(&self.address, self.connect_options.clone()).await?;
+        Ok(CrawlData { connection, keys: CrawlKeys::new(&self.crawl) })
     }
 }
 

@@ -30,13 +30,15 @@ pub enum WaitReason {
     Delay(Duration),
     /// The delay between the requests to all hosts of its site.
     SiteDelay(Duration),
-    /// It gets no requests for a while, after a failure or because it asked for that.
+    /// It gets no requests for a while, because its requests failed.
     Resting {
         /// For how long.
         for_: Duration,
         /// Its last failure.
         cause: String,
     },
+    /// It gets no requests for longer than its delay: it asked for a pause, or its robots.txt failed.
+    Pause(Duration),
     /// It responds slowly.
     Slow,
     /// Its robots.txt could not be fetched yet, and why.
@@ -52,16 +54,18 @@ impl fmt::Display for WaitReason {
         match self {
             WaitReason::Delay(delay) => write!(f, "delay {}", limit(*delay)),
             WaitReason::SiteDelay(delay) => write!(f, "delay of the site {}", limit(*delay)),
-            WaitReason::Resting { for_, cause } => {
-                let seconds = for_.as_secs_f64().ceil().max(1.0);
-                write!(f, "rests for {}: {cause}", limit(Duration::from_secs(seconds as u64)))
-            }
+            WaitReason::Resting { for_, cause } => write!(f, "rests for {}: {cause}", whole_seconds(*for_)),
+            WaitReason::Pause(for_) => write!(f, "rests for {}", whole_seconds(*for_)),
             WaitReason::Slow => f.write_str("slow"),
             WaitReason::RobotsTxt(cause) => write!(f, "robots.txt: {cause}"),
             WaitReason::Paused => f.write_str("paused"),
             WaitReason::Busy => f.write_str("busy"),
         }
     }
+}
+
+fn whole_seconds(time: Duration) -> String {
+    limit(Duration::from_secs(time.as_secs_f64().ceil().max(1.0) as u64))
 }
 
 #[cfg(test)]
@@ -76,5 +80,6 @@ mod tests {
         assert_eq!(WaitReason::SiteDelay(Duration::from_millis(250)).to_string(), "delay of the site 250 ms");
         assert_eq!(resting(Duration::from_millis(12_300)), "rests for 13 s: HTTP 503");
         assert_eq!(resting(Duration::from_secs(600)), "rests for 10 m 00 s: HTTP 503");
+        assert_eq!(WaitReason::Pause(Duration::from_millis(59_001)).to_string(), "rests for 1 m 00 s");
     }
 }

@@ -113,7 +113,7 @@ impl<P> Pools<P> {
     pub(crate) fn finish(&self) {
         let mut state = self.lock();
         state.outstanding -= 1;
-        // A page stays outstanding until its new links are, so the count is zero only at the end.
+        // A page stays pending until its new links are, so the count is zero only at the end.
         state.finished |= state.outstanding == 0;
         self.unlock(state);
     }

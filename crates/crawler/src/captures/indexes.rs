@@ -52,7 +52,8 @@ impl IndexedArchives {
             let covered: Vec<usize> = (first..first + found.list.len()).collect();
             all.archives.list.extend(found.list);
             // An index that cannot be used is none: the archive is read instead.
-            let indexes = if is_zip(path) { indexes_in_zip(path).unwrap_or_default() } else { beside(path) };
+            let indexes =
+                if is_zip(path) { indexes_in_zip(path).unwrap_or_default() } else { indexes_next_to(path) };
             all.indexes.extend(indexes.into_iter().map(|index| (index, covered.clone())));
         }
         Ok(all)
@@ -159,7 +160,7 @@ impl IndexFile {
 }
 
 /// Indexes next to a WARC file that are not older than it: `site.cdxj` of `site.warc.gz`, and of `site-00001.warc.gz`.
-fn beside(archive: &Path) -> Vec<IndexFile> {
+fn indexes_next_to(archive: &Path) -> Vec<IndexFile> {
     let modified = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
     let name = archive.file_name().unwrap_or_default().to_string_lossy();
     let own = index_path(archive);

@@ -27,7 +27,7 @@ impl TaskBudget {
     /// The maximum size of a page or another file.
     pub(super) fn policy(config: &FetchConfig) -> BodyPolicy {
         let (limit, file_limit) = (config.max_page_bytes, config.requests.max_file_bytes);
-        BodyPolicy::Page { limit, oversize: Oversize::Drop, file_limit }
+        BodyPolicy::Page { limit, oversize: Oversize::Drop, file_limit, archives_files: false }
     }
 
     pub(super) fn new(policy: BodyPolicy, received: Arc<AtomicU64>, archives: bool) -> TaskBudget {

@@ -26,7 +26,7 @@ use crate::statistics::Statistics;
 /// The token prefix of a placeholder for a worker that has URLs but no member.
 const NO_MEMBER: &str = "nobody";
 
-/// How long an operation that failed waits for the frontier process to tell why it ended.
+/// How long an operation that failed waits for the frontier process to report why it ended.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Placeholders for workers that have URLs but no member: they left while no frontier was running.
@@ -236,7 +236,7 @@ impl FrontierRole<'_> {
         process.restart_prioritizer()?;
         process.set_leasing(true);
         loop {
-            // `Some(true)`: nothing is outstanding; `Some(false)`: stopped.
+            // `Some(true)`: nothing is pending; `Some(false)`: stopped.
             let finished = tokio::select! {
                 biased;
                 finished = &mut prioritizing => Some(finished?),

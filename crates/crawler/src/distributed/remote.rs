@@ -85,7 +85,7 @@ impl CrawlStatus {
     }
 }
 
-/// What is submitted to a crawl beside seeds and sitemaps.
+/// What is submitted to a crawl in addition to seeds and sitemaps.
 #[derive(Debug, Clone, Copy)]
 pub enum NewMetadata<'a> {
     /// The metadata stays. The seeds are in the scope already.

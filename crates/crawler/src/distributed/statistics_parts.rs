@@ -20,25 +20,25 @@ use crate::statistics::encoding::{decode, encode};
 /// The time between two writes of a part.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// The time between two writes while somebody looks at the statistics, at least.
+/// The time between two writes while a reader watches the statistics, at least.
 const WATCHED_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A larger part is written less often, so that a process writes no more than so many bytes per second.
+/// A larger part is written less often, so that a process writes no more than this many bytes per second.
 const BYTES_PER_SECOND: usize = 20_000;
 
 /// How long a process that exits waits until its part is written.
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The parts of processes that are gone are merged when there are so many.
+/// The parts of processes that are gone are merged when there are this many.
 const MAX_PARTS: usize = 16;
 
 /// How often the frontier looks for parts to merge.
 const MERGE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Larger statistics are read less often, so that a process reads no more than so many bytes per second.
+/// Larger statistics are read less often, so that a process reads no more than this many bytes per second.
 const READ_BYTES_PER_SECOND: usize = 1_000_000;
 
-/// How long the parts are written more often after somebody looked at them, and how often a reader asks for that.
+/// How long the parts are written more often after a reader read them, and how often a reader requests that.
 const WATCHED_FOR: Duration = Duration::from_secs(30);
 const WATCH_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -57,7 +57,7 @@ struct Part {
     monitor: Arc<CrawlMonitor>,
     token: String,
     is_frontier: bool,
-    /// Whether somebody looks at the statistics.
+    /// Whether a reader watches the statistics.
     is_watched: Arc<AtomicBool>,
 }
 
@@ -150,7 +150,7 @@ impl Part {
         }
     }
 
-    /// Merges the parts of processes that are gone, if there are at least so many.
+    /// Merges the parts of processes that are gone, if there are at least this many.
     async fn merge(&self, min: usize) -> Result<(), BackendError> {
         let stored = self.control.statistics().await?;
         let (members, _) = self.control.members().await?;
@@ -165,7 +165,7 @@ impl Part {
         if gone.len() < min {
             return Ok(());
         }
-        // What cannot be decoded is of another version. It stays as it is, and so do the others.
+        // What cannot be decoded has another version. It stays as it is, and so do the others.
         let before = stored.get(MERGED).map_or_else(|| Some(Statistics::default()), |part| decode(part));
         let parts: Option<Vec<Statistics>> = gone.iter().map(|token| decode(&stored[*token])).collect();
         let (Some(mut merged), Some(parts)) = (before, parts) else { return Ok(()) };
@@ -173,13 +173,13 @@ impl Part {
             merged.merge(&Statistics { in_flight: 0, ..part });
         }
         match encode(&merged) {
-            Some(merged) => self.control.merge_statistics(&merged, &gone).await,
+            Some(merged) => self.control.merge_statistics(&merged, &gone, &stored).await,
             None => Ok(()),
         }
     }
 }
 
-/// How long it takes to write or read so many bytes.
+/// How long it takes to write or read this many bytes.
 fn time_for(bytes: usize, bytes_per_second: usize) -> Duration {
     Duration::from_secs_f64(bytes as f64 / bytes_per_second as f64)
 }

@@ -218,7 +218,7 @@ impl Fetcher {
     }
 }
 
-/// Whether a GET request may succeed where a HEAD request failed like this. An overloaded server is not asked again at once.
+/// Whether a GET request may succeed where a HEAD request failed like this. An overloaded server gets no second request at once.
 fn may_differ_for_get(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::HttpStatus { code, .. } => !matches!(code, 429 | 503),

@@ -273,7 +273,10 @@ impl Downloader {
                     self.requests.retract();
                     byte_counter.set_sent(false);
                 }
-                let failure = http_failure(&error, connection.reused);
+                let failure = match connection.follows_not_modified && error.is_parse() {
+                    true => Outcome::StaleConnection,
+                    false => http_failure(&error, connection.reused),
+                };
                 match failure {
                     Outcome::StaleConnection => self.connections.evict(origin),
                     Outcome::RequestNotProcessed => self.connections.evict_connection(origin, &connection),
@@ -311,6 +314,7 @@ impl Downloader {
         let (mut download, complete) =
             read_response(response, (body_policy, &self.accepted), drain_limits, byte_counter).await?;
         download.has_new_cookies = has_new_cookies;
+        connection.follows_not_modified = download.status == NOT_MODIFIED;
         if complete {
             self.connections.release(origin, connection);
         }
@@ -429,8 +433,8 @@ async fn read_response(
         download.truncated = !complete;
         return Ok((download, complete));
     }
-    let complete =
-        body::read(&mut download, body, encoding.as_deref(), (body_policy, accepted), byte_counter).await?;
+    let (policy, time) = ((body_policy, accepted), drain_limits.time);
+    let complete = body::read(&mut download, body, encoding.as_deref(), policy, time, byte_counter).await?;
     byte_counter.share_body(&download.body);
     Ok((download, complete))
 }

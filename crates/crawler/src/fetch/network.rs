@@ -13,7 +13,7 @@ use crate::log;
 use crate::origin::Origin;
 use crate::outcome::{CONNECTING, Outcome};
 
-/// After so many hosts failed, without a response of any host, the network is checked.
+/// After this many hosts failed, without a response of any host, the network is checked.
 const MIN_FAILING_HOSTS: usize = 5;
 
 /// How many of the hosts that responded, and of those that failed, the check tries to connect to.
@@ -58,7 +58,7 @@ struct Hosts {
 
 /// What a failure of a request says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Blame {
+pub(super) enum FailureSource {
     /// The host failed.
     Host,
     /// The network was down, and is up again or was given up: the request can be sent again.
@@ -108,14 +108,14 @@ impl NetworkMonitor {
 
     /// A request to a host failed as it would [without a network](is_network_failure). Finds out whether that was the host's
     /// or the network's fault, and if the network is down, waits until it is back.
-    pub(super) async fn failed(&self, origin: &Origin, downloader: &Downloader) -> Blame {
+    pub(super) async fn failed(&self, origin: &Origin, downloader: &Downloader) -> FailureSource {
         {
             let mut hosts = self.hosts();
             if hosts.failing.len() < MAX_FAILING_HOSTS {
                 hosts.failing.insert(origin.clone());
             }
             if hosts.gave_up || hosts.failing.len() < MIN_FAILING_HOSTS {
-                return Blame::Host;
+                return FailureSource::Host;
             }
         }
         let is_first = self.status.send_if_modified(|status| {
@@ -130,28 +130,28 @@ impl NetworkMonitor {
             return self.check(downloader).await;
         }
         // Another request checks the network.
-        let (mut status, mut blame) = (self.status.subscribe(), Blame::Host);
+        let (mut status, mut source) = (self.status.subscribe(), FailureSource::Host);
         loop {
             match *status.borrow_and_update() {
-                Status::Up => return blame,
+                Status::Up => return source,
                 Status::Checked => {}
-                Status::Down { .. } => blame = Blame::Network,
+                Status::Down { .. } => source = FailureSource::Network,
             }
             if status.changed().await.is_err() {
-                return blame;
+                return source;
             }
         }
     }
 
     /// Checks the network until it is up, or for as long as the crawl waits for it.
-    async fn check(&self, downloader: &Downloader) -> Blame {
+    async fn check(&self, downloader: &Downloader) -> FailureSource {
         let started = Instant::now();
-        let (mut pause, mut blame) = (FIRST_PAUSE, Blame::Host);
+        let (mut pause, mut source) = (FIRST_PAUSE, FailureSource::Host);
         while !self.is_up(downloader).await {
-            if blame == Blame::Host {
+            if source == FailureSource::Host {
                 log::network_down();
             }
-            blame = Blame::Network;
+            source = FailureSource::Network;
             self.status.send_replace(Status::Down { since: started });
             let left = self.max_wait.saturating_sub(started.elapsed());
             if left.is_zero() {
@@ -161,11 +161,11 @@ impl NetworkMonitor {
             sleep(pause.min(left)).await;
             pause = (pause * 2).min(MAX_PAUSE);
         }
-        if blame == Blame::Network {
+        if source == FailureSource::Network {
             log::network_up(started.elapsed(), self.hosts().gave_up);
         }
         self.hosts().failing.clear();
-        blame
+        source
     }
 
     /// Whether a host can be connected to, or has responded meanwhile.

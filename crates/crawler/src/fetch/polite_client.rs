@@ -10,8 +10,8 @@ use url::Url;
 use super::http::{
     BodyGrant, BodyPolicy, ByteBudget, ByteCounter, Download, Downloader, PinKinds, RequestProgress,
 };
-use super::network::{Blame, NetworkMonitor, is_network_failure};
-use super::proxy_health::{ProxyBlame, ProxyHealth};
+use super::network::{FailureSource, NetworkMonitor, is_network_failure};
+use super::proxy_health::{ProxyFailureSource, ProxyHealth};
 use super::request_gate::RequestGate;
 use super::request_slots::RequestSlots;
 use super::throttle::{CoolingDown, HostThrottle, ThrottlePermit};
@@ -288,8 +288,10 @@ impl PoliteClient {
             Ok(_) => network.responded(origin),
             Err(outcome) if outcome.is_response() => network.responded(origin),
             Err(failure) if is_network_failure(failure) => {
-                let blame = self.unless_stopped(network.failed(origin, &self.downloader)).await?;
-                return Ok(blame == Blame::Network);
+                // Boxed: the future is large, and most requests need none.
+                let failed = Box::pin(network.failed(origin, &self.downloader));
+                let source = self.unless_stopped(failed).await?;
+                return Ok(source == FailureSource::Network);
             }
             Err(_) => {}
         }
@@ -308,7 +310,7 @@ impl PoliteClient {
         match (result, first_try) {
             (Err(Outcome::ProxyFailed { cause, is_temporary: true }), Some(first_try)) => {
                 let failed = health.failed(&proxy, cause, first_try, self.max_proxy_wait);
-                return Ok(self.unless_stopped(failed).await? == ProxyBlame::Proxy);
+                return Ok(self.unless_stopped(failed).await? == ProxyFailureSource::Proxy);
             }
             (Ok(_), _) => health.responded(&proxy),
             (Err(outcome), _) if has_proxy_responded(outcome) => health.responded(&proxy),
@@ -323,15 +325,6 @@ impl PoliteClient {
             biased;
             () = self.stop.stop_requested() => Err(Outcome::NotReached),
             result = waiting => Ok(result),
-        }
-    }
-
-    /// Completes when the crawl stops before a request has started. It then need not start, however long its host's cooldown
-    /// is.
-    async fn stopped_before_start(&self, times: &RequestTimes) {
-        self.stop.stop_requested().await;
-        if times.started.get().is_some() {
-            std::future::pending::<()>().await;
         }
     }
 
@@ -411,8 +404,8 @@ impl PoliteClient {
         let result = tokio::select! {
             biased;
             result = Box::pin(self.downloader.get(url, start, grant.policy, &byte_counter)) => result,
-            () = self.stop.aborted() => Err(Outcome::NotReached),
-            () = self.stopped_before_start(times) => Err(Outcome::NotReached),
+            // A request that has not started need not start, however long its host's cooldown is.
+            () = self.stop.ends_request(|| times.started.get().is_some()) => Err(Outcome::NotReached),
             // Other workers are about to take over the host. If they do not, the request is sent again.
             () = self.liveness.expired() => Err(Outcome::RequestNotProcessed),
             () = slot.watch(|| byte_counter.received(), |is_silent| budget.set_silent(is_silent)) => {

@@ -72,7 +72,7 @@ pub struct ProxyOutage {
 
 /// What a failure of a proxy says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ProxyBlame {
+pub(super) enum ProxyFailureSource {
     /// The proxy responded for other hosts meanwhile: it fails for this one.
     Host,
     /// The proxy failed. The request can be sent again.
@@ -173,12 +173,12 @@ impl ProxyHealth {
         cause: &str,
         connecting: Instant,
         max_wait: Duration,
-    ) -> ProxyBlame {
+    ) -> ProxyFailureSource {
         let until = {
             let (mut proxies, now) = (self.proxies(), Instant::now());
             let health = proxies.entry(proxy.to_owned()).or_default();
             if health.last_response.is_some_and(|time| time > connecting) {
-                return ProxyBlame::Host;
+                return ProxyFailureSource::Host;
             }
             let has_worked = health.last_response.is_some();
             let timeout = if has_worked { max_wait } else { max_wait.min(FIRST_CONTACT_TIMEOUT) };
@@ -201,7 +201,7 @@ impl ProxyHealth {
         if matches!(*self.0.status.borrow(), ProxyStatus::GivenUp(_)) {
             std::future::pending::<()>().await;
         }
-        ProxyBlame::Proxy
+        ProxyFailureSource::Proxy
     }
 
     fn announce(&self, proxy: &str, cause: &str, since: Instant, timeout: Duration) {
@@ -257,7 +257,7 @@ mod tests {
         for _ in 0..7 {
             tokio::time::advance(Duration::from_millis(1)).await;
             let failed = health.failed(PROXY, CAUSE, Instant::now(), MAX_WAIT);
-            assert_eq!(failed.await, ProxyBlame::Proxy);
+            assert_eq!(failed.await, ProxyFailureSource::Proxy);
             times.push(started.elapsed().as_secs());
         }
         assert_eq!(times, [1, 3, 7, 15, 31, 61, 91]);
@@ -286,10 +286,10 @@ mod tests {
         let connecting = Instant::now();
         tokio::time::advance(Duration::from_secs(1)).await;
         health.responded(PROXY);
-        assert_eq!(health.failed(PROXY, CAUSE, connecting, MAX_WAIT).await, ProxyBlame::Host);
+        assert_eq!(health.failed(PROXY, CAUSE, connecting, MAX_WAIT).await, ProxyFailureSource::Host);
         // Another proxy says nothing about this one.
         let failed = health.failed("http://other.test:1", CAUSE, connecting, MAX_WAIT).await;
-        assert_eq!(failed, ProxyBlame::Proxy);
+        assert_eq!(failed, ProxyFailureSource::Proxy);
     }
 
     #[tokio::test(start_paused = true)]

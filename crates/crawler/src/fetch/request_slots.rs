@@ -55,7 +55,7 @@ impl RequestSlots {
 
 impl RequestSlot<'_> {
     /// Gives the slot away while the request receives nothing, and takes it back when it does. Never returns. `received`
-    /// tells how much was received, and `changed` is called with whether the request is silent.
+    /// returns how much was received, and `changed` is called with whether the request is silent.
     pub(super) async fn watch(&mut self, received: impl Fn() -> u64, mut changed: impl FnMut(bool)) {
         let mut last = received();
         let mut quiet = Duration::ZERO;

@@ -103,7 +103,8 @@ impl Robots {
         let origin = Origin::from_url(url);
         let (entry, robots_budget) = (self.cache().entry(&origin), RobotsBudget(budget));
         let called = Instant::now();
-        let fetch = || self.fetch_rules(&origin, &entry, called, client, &robots_budget);
+        // Boxed: the future is large, and most calls need none.
+        let fetch = || Box::pin(self.fetch_rules(&origin, &entry, called, client, &robots_budget));
         match entry.rules.get_or_try_init(fetch).await? {
             Ok(rules) => {
                 // On every check, because the throttle forgets a host that has been idle for long.

@@ -114,7 +114,7 @@ impl HostTiming {
         }
     }
 
-    /// Records that a request starts, and returns how long before the last one was, if at most so many may be in flight.
+    /// Records that a request starts, and returns how long before the last one was, if at most this many may be in flight.
     fn start_request(&mut self, now: Instant, of_all: Duration, max_in_flight: usize) -> RequestGap {
         let last_start = self.last_start.replace(now);
         let last = match max_in_flight {
@@ -124,7 +124,7 @@ impl HostTiming {
         };
         let time = last.map(|last| now.saturating_duration_since(last));
         self.in_flight += 1;
-        // What is added for slow responses was promised to nobody.
+        // The part of the delay that is added for slow responses is no guarantee.
         let is_early = time.is_some_and(|time| time < of_all.max(self.own_delay));
         RequestGap { time, is_early }
     }

@@ -144,7 +144,7 @@ pub struct Attributes<'p> {
     pub rel: Option<&'p [u8]>,
 }
 
-/// The attributes of a start tag that is complete, parsed when they are asked for.
+/// The attributes of a start tag that is complete, parsed on demand.
 #[derive(Debug, Clone, Copy)]
 pub struct TagAttributes<'p> {
     pub(super) page: &'p [u8],

@@ -1,4 +1,4 @@
-//! The language and the canonical URL that an HTML page declares. They are read when they are asked for, from the head of the
+//! The language and the canonical URL that an HTML page declares. They are read on demand, from the head of the
 //! page only.
 
 use std::borrow::Cow;

@@ -22,7 +22,7 @@ const MAX_TEXT_CHARS: usize = 100;
 /// A link's text is truncated when its runs have this many bytes, undecoded: a character reference has about ten.
 const MAX_RAW_BYTES: usize = 10 * MAX_TEXT_CHARS;
 
-/// Which parts of pages are wanted, beyond title and links. Parts that nobody wants are not parsed and cost no time.
+/// Which parts of pages are wanted, beyond title and links. Parts that no module or output wants are not parsed and cost no time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PageParts {
     /// The kinds, `rel` attributes, texts and fragments of links.

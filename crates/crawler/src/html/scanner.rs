@@ -60,7 +60,7 @@ pub trait Sink<'p> {
     /// Any tag but those of a `template`, after the calls of the other methods for it.
     fn markup(&mut self, _markup: Markup<'p>) {}
 
-    /// Whether the rest of the page is of no interest.
+    /// Whether the rest of the page is not needed.
     #[inline]
     fn is_done(&self) -> bool {
         false

@@ -68,7 +68,7 @@ impl CrawlControl {
         }
         answer.recv_timeout(APPLY_TIMEOUT).unwrap_or_else(|error| {
             Err(action.error(match error {
-                RecvTimeoutError::Timeout => "it does not answer; try again",
+                RecvTimeoutError::Timeout => "it does not reply; try again",
                 RecvTimeoutError::Disconnected => has_ended,
             }))
         })
@@ -118,7 +118,7 @@ impl ControlRequests {
 }
 
 impl ControlRequest {
-    /// Tells the caller what was done.
+    /// Returns to the caller what was done.
     pub(crate) fn reply(&self, result: Result<String, String>) {
         // The caller may be gone.
         let _ = self.reply.try_send(result);

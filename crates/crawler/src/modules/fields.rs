@@ -87,7 +87,7 @@ impl Field {
         Field { name, kind, is_default: true, value }
     }
 
-    /// A field that has to be asked for, because it is large or takes long.
+    /// A field that has to be selected, because it is large or takes long.
     const fn on_request(self) -> Field {
         Field { is_default: false, ..self }
     }
@@ -184,7 +184,7 @@ impl Fields {
     }
 }
 
-/// How long the response took to begin, and to end, from the request on, in milliseconds.
+/// How long the response took to start, and to finish, from the request on, in milliseconds.
 fn timing(page: &Page) -> Vec<(&'static str, u64)> {
     let since = |end: SystemTime| end.duration_since(page.requested).unwrap_or_default().as_millis() as u64;
     TIMING.into_iter().zip([since(page.first_byte), since(page.fetched)]).collect()

@@ -22,24 +22,34 @@ use crate::page::Page;
 use crate::strip_query::StripQuery;
 use crate::url_record::UrlRecord;
 
-/// Renders the bytes that a page adds to the output.
+/// Renders each page to bytes, which the crawl writes to a file, or to a directory with a file per page.
 ///
-/// `render` is a pure function: the same page always gives the same bytes. It does not need the page's number, which
-/// the commit that records the write assigns.
+/// ```
+/// use crawler::{Crawler, Output, OutputWrite, Page, Target};
 ///
-/// The crawl writes the files. An implementation gets all of this without further code:
+/// /// Writes a line with the title and the URL of each page.
+/// struct Titles;
 ///
-/// - Each page is in the output exactly once, also after a crash and a resume ([`files::OutputFiles`]).
-/// - In a distributed crawl, each worker writes its own part file with an index ([`parts::Parts`]).
-/// - `crawler collect` merges the part files ([`parts::merge`](parts::merge())). It copies byte ranges and does not call the
-///   `Output`, so it works for any format.
+/// impl Output for Titles {
+///     fn name(&self) -> &str {
+///         "titles"
+///     }
 ///
-/// The merge imposes one condition on the format: the file is the header followed by the pages' bytes, in any order of
-/// the pages. A format with a footer, or in which the bytes of one page depend on another page, is made at the end of the crawl from
-/// such a file: see [`finish`].
+///     fn render(&self, page: &Page) -> OutputWrite {
+///         OutputWrite::Append(format!("{}\t{}\n", page.title, page.url).into_bytes())
+///     }
+/// }
 ///
-/// To make an output available as `--module NAME`, add it to [`registry::parse`](super::registry::parse) and
-/// [`registry::MODULES`](super::registry::MODULES).
+/// let crawler = Crawler::new("https://example.org/")?.output(Titles, Target::File("titles.tsv".into()));
+/// # Ok::<(), crawler::Error>(())
+/// ```
+///
+/// - Each page is in the output exactly once, also after a crash and a resume.
+/// - The same page must always give the same bytes, and they must not depend on other pages: the file is the header
+///   followed by the pages, in any order.
+/// - In a distributed crawl, each worker writes its own part file, and `crawler collect` merges them. This needs no further
+///   code: it copies byte ranges and does not call the `Output`.
+// A format with a footer, or in which the bytes of one page depend on another page, is made at the end of the crawl: see `finish`.
 pub trait Output: Send + Sync {
     /// The name used in messages and stored in the index of each part file. Two part files are merged only if their
     /// names are equal.
@@ -59,8 +69,8 @@ pub trait Output: Send + Sync {
         None
     }
 
-    /// The bytes at the start of the file, before any page. Constant. If the target is a directory, the end of its files' names, such
-    /// as `.md`.
+    /// The bytes at the start of the file, before any page; always the same. If the target is a directory, the extension of
+    /// its files, such as `.md`.
     fn header(&self) -> &[u8] {
         b""
     }
@@ -123,7 +133,7 @@ pub trait Output: Send + Sync {
         Vec::new()
     }
 
-    /// Called when exchanges that were rendered are in the output for good.
+    /// Called when exchanges that were rendered are stored durably.
     #[doc(hidden)]
     fn exchanges_committed(&self, _exchanges: &[Exchange]) {}
 
@@ -154,7 +164,7 @@ pub trait Output: Send + Sync {
         None
     }
 
-    /// Whether it uses [`Page::found_on`] or [`Page::redirects`]. If neither a module nor an output does, they are not kept.
+    /// Whether it uses [`Page::found_on`] or [`Page::redirects`]. If neither a module nor an output does, they are not stored.
     #[doc(hidden)]
     fn wants_found_on(&self) -> bool {
         true

@@ -290,7 +290,7 @@ impl PagePipeline {
         }
     }
 
-    /// Tells the outputs that exchanges are in them for good: the completion of their URL is stored.
+    /// Notifies the outputs that exchanges are stored durably: the completion of their URL is committed.
     pub fn exchanges_committed(&self, exchanges: &[Exchange]) {
         let wants_exchanges = |spec: &&OutputSpec| spec.output.wants_exchanges();
         self.outputs
@@ -299,7 +299,7 @@ impl PagePipeline {
             .for_each(|spec| spec.output.exchanges_committed(exchanges));
     }
 
-    /// Tells the outputs that are split which files they have, before a resumed crawl continues. What it has to write is written.
+    /// Passes to split outputs the list of their files, before a resumed crawl continues. What it has to write is written.
     pub(crate) fn resume_outputs(&self) {
         self.flush_outputs(false);
         self.with_segments(|spec, files| spec.output.resume(files));

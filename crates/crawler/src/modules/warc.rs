@@ -14,7 +14,7 @@ use super::{Output, OutputSpec, OutputWrite, Target};
 use crate::config::FetchConfig;
 use crate::error::StorageError;
 use crate::exchange::{ArchiveSettings, Exchange};
-use crate::format::{counted, number};
+use crate::format::{self, counted, number};
 use crate::page::Page;
 use crate::warc::digest::{self, Hash};
 use crate::warc::encoding::Encoding;
@@ -185,12 +185,12 @@ impl Output for Warc {
         }
         let repeated = match revisits {
             0 => String::new(),
-            repeated => format!(", {} of them without the payload, which it has already", number(*repeated)),
+            1 => ", 1 of them a duplicate stored without its body".into(),
+            repeated => format!(", {} of them duplicates stored without their bodies", number(*repeated)),
         };
         let archived = counted(*responses, "response");
-        let megabytes = *bytes as f64 / 1e6;
         let files = counted(*files as u64, "file");
-        Some(format!("Archived {archived}{repeated}; the archive has {files}, {megabytes:.1} MB"))
+        Some(format!("Archived {archived}{repeated}; the archive has {files}, {}", format::bytes(*bytes)))
     }
 
     fn wants_found_on(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::similarity::HashKey;
 use crate::task_kind::TaskKind;
 use crate::visit::RevisitAfter;
 
-/// By default, so many hosts of a site can be fetched from without slowing each other down.
+/// By default, this many hosts of a site can be fetched from without slowing each other down.
 const HOSTS_AT_FULL_SPEED: u32 = 4;
 
 impl Crawler {

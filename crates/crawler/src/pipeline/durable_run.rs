@@ -71,7 +71,7 @@ impl Crawler {
                 Some(server)
             }
             Err(error) => {
-                let notice = "cannot answer other processes that read the state while the crawl runs";
+                let notice = "cannot reply to other processes that read the state while the crawl runs";
                 log::warned(&*self.on_notice, &format!("{notice}: {error}"));
                 None
             }

@@ -49,7 +49,7 @@ pub trait CrawlerInternals {
     /// Visits the known URLs of a durable crawl again. If its last visit has not ended, that is continued.
     fn recrawl(self, recrawl: Recrawl) -> Self;
 
-    /// Visits URLs again while the crawl runs. The crawl goes on until a limit is reached or it is stopped.
+    /// Visits URLs again while the crawl runs. The crawl continues until a limit is reached or it is stopped.
     fn revisit_after(self, after: RevisitAfter) -> Self;
 
     /// Sets the handle that changes this crawl while it runs. Each crawl needs its own.

@@ -225,7 +225,7 @@ impl<R: Backend> LocalRun<'_, R> {
         match backend.exhausted_budget().await? {
             _ if is_finished => Ok(CrawlEnd::Finished),
             Some(budget) => {
-                log::budget_used_up(&budget);
+                log::limit_reached(&budget);
                 Ok(CrawlEnd::LimitReached(budget))
             }
             None => Ok(CrawlEnd::Stopped),

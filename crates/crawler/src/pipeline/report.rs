@@ -26,7 +26,7 @@ pub struct CrawlReport {
     pub end: CrawlEnd,
     /// How long the crawl took, including earlier runs of a resumed crawl.
     pub elapsed: Duration,
-    /// Whether an earlier process had started the crawl.
+    /// Whether an earlier process started the crawl.
     pub resumed: ResumeStatus,
     /// Failures of modules and outputs.
     pub module_failures: ModuleFailures,
@@ -42,7 +42,7 @@ pub struct CrawlReport {
     /// How many failed URLs a resumed crawl has queued again.
     #[doc(hidden)]
     pub retried: u64,
-    /// What the requests and URLs were like.
+    /// Statistics of requests and URLs.
     #[doc(hidden)]
     pub statistics: Arc<Statistics>,
     /// The traffic with Redis of a distributed crawl.

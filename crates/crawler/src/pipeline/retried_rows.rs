@@ -1,6 +1,6 @@
 //! Removes the rows of URLs that are requested again from the outputs that have one row per URL.
 //!
-//! The state and the files change as one, whenever the process is killed: a copy without the rows is written beside the file,
+//! The state and the files change as one, whenever the process is killed: a copy without the rows is written next to the file,
 //! the state records its length and that the URLs are to be queued again, and the copy is renamed. The next process renames it
 //! if this one could not.
 
@@ -11,7 +11,7 @@ use std::path::Path;
 use super::durable_outputs::WrittenOutputs;
 use crate::backend::durable::StateOutputs;
 use crate::error::{Error, StorageError, StorageErrorKind};
-use crate::modules::output::new_file::{beside, sync_parent};
+use crate::modules::output::new_file::{sibling, sync_parent};
 use crate::modules::{Output, OutputSpec, Target};
 
 /// The copy of `urls.csv` is `.urls.csv.retried`.
@@ -50,7 +50,7 @@ pub(super) fn remove(outputs: &[OutputSpec], state: &StateOutputs) -> Result<(),
         lengths[file.index] =
             file.copy_without(lengths[file.index], |url| failed.contains(&state.url_id(url)))?;
     }
-    state.begin_retry(&lengths)?;
+    state.start_retry(&lengths)?;
     files.iter().try_for_each(|file| replace_by_copy(file.path))
 }
 
@@ -66,7 +66,7 @@ impl RowFile<'_> {
     fn copy_without(&self, length: u64, is_removed: impl Fn(&str) -> bool) -> Result<u64, Error> {
         let copy = || -> io::Result<u64> {
             let mut rows = BufReader::new(File::open(self.path)?).take(length);
-            let mut copy = BufWriter::new(File::create(beside(self.path, COPY_END))?);
+            let mut copy = BufWriter::new(File::create(sibling(self.path, COPY_END))?);
             let (mut row, mut written) = (Vec::new(), 0);
             while rows.read_until(b'\n', &mut row)? > 0 {
                 if !self.output.task_url_of_row(&row).is_some_and(|url| is_removed(&url)) {
@@ -84,7 +84,7 @@ impl RowFile<'_> {
 
 /// Replaces a file by its copy, if there is one.
 fn replace_by_copy(path: &Path) -> Result<(), Error> {
-    match fs::rename(beside(path, COPY_END), path) {
+    match fs::rename(sibling(path, COPY_END), path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(not_removed(path, error)),
         _ => {
             sync_parent(path);
@@ -173,20 +173,20 @@ mod tests {
                 let copied =
                     file.copy_without(length / (1 + u64::from(step == 0)), |url| url.ends_with("/busy"));
                 if step > 1 {
-                    state.begin_retry(&[copied.unwrap()]).unwrap();
+                    state.start_retry(&[copied.unwrap()]).unwrap();
                 }
                 if step > 2 {
                     replace_by_copy(path).unwrap();
                 }
             });
-            // Once it is recorded, the retry goes on, whether it is asked for or not.
+            // Once it is recorded, the retry continues, whether it is requested again or not.
             let resumed = crawler(&web, directory.path()).retry_failed(step < 2).run_blocking().unwrap();
             assert_eq!(resumed.retried, 1, "killed in step {step}");
             let retried = expected(&[("", "page"), ("busy", "page"), ("gone", "HTTP 404")]);
             assert_eq!(rows(directory.path()), retried, "killed in step {step}");
             assert_eq!(crawler(&web, directory.path()).run_blocking().unwrap().retried, 0);
             assert_eq!(rows(directory.path()), retried);
-            assert!(!beside(&directory.path().join("urls"), COPY_END).exists());
+            assert!(!sibling(&directory.path().join("urls"), COPY_END).exists());
         }
     }
 }

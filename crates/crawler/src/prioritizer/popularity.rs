@@ -1,11 +1,12 @@
 //! Counts, for each domain, the distinct pages that link to it.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashTable;
 
 use crate::domain::Domain;
+use crate::keyed_map::KeyedState;
 
 /// The most domains that are counted: a hash table of 2²¹ slots, which takes 36 MB, at its maximum load. The
 /// domains found first are those near the seeds. Those found after the table is full have few pages that link
@@ -17,7 +18,7 @@ const MAX_DOMAINS: usize = (1 << 21) / 8 * 7;
 pub struct Popularity {
     max_domains: usize,
     /// Randomly keyed, so that a page cannot choose domains that collide.
-    hasher: RandomState,
+    hasher: KeyedState,
     pages: Mutex<HashTable<(u64, u32)>>,
 }
 
@@ -29,7 +30,7 @@ impl Popularity {
 
     /// Counts at most `max_domains` domains. Those found later stay at 0.
     fn with_max_domains(max_domains: usize) -> Popularity {
-        Popularity { max_domains, hasher: RandomState::new(), pages: Mutex::default() }
+        Popularity { max_domains, hasher: KeyedState::default(), pages: Mutex::default() }
     }
 
     /// Counts a page that links to these domains, which must not be repeated. Call it once per page.

@@ -56,7 +56,7 @@ pub struct RecordBatches {
 }
 
 impl RecordBatches {
-    /// Starts to read archives. `max_block` is the most that is kept of a record. The threads end when nobody takes their batches; one
+    /// Starts to read archives. `max_block` is the most that is kept of a record. The threads end when their batches are no longer received; one
     /// that waits for standard input stays.
     pub fn read(
         archives: &Arc<Archives>,

@@ -23,7 +23,7 @@ struct State {
 }
 
 impl Turns {
-    /// The turns of batches, of which so many may be in progress.
+    /// The turns of batches, of which this many may be in progress.
     pub fn new(window: u64) -> Turns {
         Turns { state: Mutex::default(), changed: Condvar::new(), window: window.max(1) }
     }

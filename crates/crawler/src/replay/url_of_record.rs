@@ -41,7 +41,7 @@ pub enum RecordContent {
 pub struct RecordedUrl {
     /// The URL, normalized and without credentials.
     pub url: Url,
-    /// What became of it, as far as its record tells.
+    /// What became of it, as far as its record says.
     pub outcome: Outcome,
     /// The page, if it is one.
     pub page: Option<ParsedPage>,
@@ -201,6 +201,7 @@ impl RecordParser<'_> {
             limit: *max_page_bytes,
             oversize: *oversize,
             file_limit: requests.max_file_bytes,
+            archives_files: false,
         };
         self.decode(download, body, encoding, policy, is_incomplete)
     }

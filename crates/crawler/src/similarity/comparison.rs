@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use encoding_rs::Encoding;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::shingles::{ShingleHasher, ShingleSink};
@@ -16,7 +17,8 @@ use crate::media::Media;
 use crate::strip_query::StripQuery;
 
 /// What a Content-Type header says about how a body is read as text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Vec<u8>", try_from = "Vec<u8>")]
 pub struct ContentType {
     /// The media type.
     pub media: Media,
@@ -64,6 +66,20 @@ impl ContentType {
     }
 }
 
+impl From<ContentType> for Vec<u8> {
+    fn from(content_type: ContentType) -> Vec<u8> {
+        content_type.to_bytes()
+    }
+}
+
+impl TryFrom<Vec<u8>> for ContentType {
+    type Error = &'static str;
+
+    fn try_from(bytes: Vec<u8>) -> Result<ContentType, &'static str> {
+        ContentType::from_bytes(&bytes).ok_or("damaged content type")
+    }
+}
+
 /// How many bytes of a page there are for each of its shingles, to reserve memory. Documentation has 20 to 50.
 const BYTES_PER_SHINGLE: usize = 32;
 
@@ -100,6 +116,17 @@ impl PageBody<'_> {
     }
 }
 
+/// How similar two versions of a page are, in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VersionSimilarity(pub(crate) u8);
+
+impl VersionSimilarity {
+    /// That of two versions with this Dice coefficient. Versions that differ are not the same, however little.
+    pub(crate) fn new(dice: f64) -> VersionSimilarity {
+        VersionSimilarity((dice * 100.0).round().clamp(0.0, 99.0) as u8)
+    }
+}
+
 /// A page that is compared exactly with others.
 pub struct ExactComparison<'a> {
     key: HashKey,
@@ -116,7 +143,18 @@ impl<'a> ExactComparison<'a> {
 
     /// Whether the Dice coefficient of the two pages reaches the threshold.
     pub fn is_near_duplicate(&self, other: &ShingleSet, threshold: Threshold) -> bool {
-        self.shingles.get_or_init(|| self.shingles_of(&self.page)).dice(other) >= threshold.dice()
+        self.shingles().dice(other) >= threshold.dice()
+    }
+
+    /// How similar the page is to an earlier version. `None` if it is the same one, or neither has text or links.
+    pub(crate) fn similarity_to_version(&self, earlier: &PageBody) -> Option<VersionSimilarity> {
+        let (shingles, before) = (self.shingles(), self.shingles_of(earlier));
+        let is_known = earlier.body != self.page.body && shingles.len() + before.len() > 0;
+        is_known.then(|| VersionSimilarity::new(shingles.dice(&before)))
+    }
+
+    fn shingles(&self) -> &ShingleSet {
+        self.shingles.get_or_init(|| self.shingles_of(&self.page))
     }
 
     /// The shingles of another page.
@@ -169,7 +207,7 @@ impl ShingleSink for ShingleSet {
 pub const MAX_COMPARISONS: usize = 8;
 
 /// The results of the exact comparisons of one page.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Verdicts(Vec<(u64, bool)>);
 
 /// Whether a page is a near-duplicate, after an estimate and all exact comparisons so far.
@@ -184,7 +222,7 @@ pub enum Decision {
 }
 
 /// A page that may be a near-duplicate. The more similar one is the smaller one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Undecided {
     /// The number of different bits in the sketches.
     pub distance: u32,

@@ -22,7 +22,7 @@ use super::threshold::Threshold;
 /// share a key, and must not slow the look-up down.
 pub const MAX_CANDIDATES: usize = 16;
 
-/// The pages are moved together when so many are forgotten, and at least this part of all. So a look-up passes few of them, and a
+/// The pages are moved together when this many are forgotten, and at least this part of all. So a look-up passes few of them, and a
 /// page that changes again and again takes no more memory than one that does not.
 const MIN_FORGOTTEN: usize = 64;
 const FORGOTTEN_PART: usize = 4;

@@ -72,7 +72,7 @@ fn offset(zone: &str) -> Option<i64> {
     Some(sign * (digits / 100 * 3600 + digits % 100 * 60))
 }
 
-/// A number of so many digits.
+/// A number of this many digits.
 fn number(text: &str, digits: usize) -> Option<i64> {
     let is_number = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }

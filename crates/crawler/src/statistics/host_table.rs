@@ -33,7 +33,7 @@ pub enum RobotsState {
     Missing,
     /// It could not be fetched, so nothing is allowed.
     Unavailable,
-    /// The crawl does not ask for it.
+    /// The crawl does not fetch it.
     Ignored,
 }
 
@@ -66,7 +66,7 @@ pub struct HostStatistics {
     pub delay_ms: u32,
     /// What is known of its robots.txt.
     pub robots: RobotsState,
-    /// The delay that its robots.txt asks for.
+    /// The Crawl-delay of its robots.txt.
     pub crawl_delay_ms: Option<u32>,
     /// When the last request ended.
     pub last_request_at: Option<SystemTime>,

@@ -121,7 +121,7 @@ impl Recorder {
         self.0.statistics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The crawl does not ask for robots.txt.
+    /// The crawl does not fetch robots.txt.
     pub fn set_ignores_robots(&self) {
         self.0.ignores_robots.store(true, Ordering::Relaxed);
     }

@@ -8,7 +8,7 @@ use super::*;
 use crate::fetch::throttle::RequestGap;
 use crate::outcome::Outcome;
 
-/// What a recorder is told, in any order.
+/// What a recorder records, in any order.
 #[derive(Debug, Clone)]
 enum Recorded {
     Request { host: u8, status: Option<u16>, gap: Option<u64>, latency: u64 },

@@ -17,7 +17,7 @@ use crate::warc::reader::WarcRecord;
 /// How much of a page is read for its title.
 const TITLE_BYTES: usize = 128 * 1024;
 
-/// The types of pages. A browser shows text without them, too, but nobody would look for it in a list of pages.
+/// The types of pages. A browser shows text without them, too, but it does not belong in a list of pages.
 const PAGE_TYPES: [&str; 2] = ["text/html", "application/xhtml+xml"];
 
 /// Finds pages.

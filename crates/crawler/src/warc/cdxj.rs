@@ -95,6 +95,11 @@ impl IndexEntry {
         })
     }
 
+    /// Whether it is the server's statement that nothing had changed.
+    pub fn is_not_modified(&self) -> bool {
+        self.mime.as_deref() == Some(REVISIT) && self.status.as_deref() == Some("304")
+    }
+
     /// The line in an index, with its end.
     pub fn line(&self) -> String {
         let mut line = format!("{} {} {{", self.key, self.timestamp);

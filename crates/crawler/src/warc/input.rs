@@ -87,7 +87,7 @@ pub struct ArchiveInput {
     /// Nothing before it is needed again.
     mark: usize,
     reread: u64,
-    /// The bytes read from the source, for whoever shows the progress.
+    /// The bytes read from the source, for the progress display.
     counter: Arc<AtomicU64>,
 }
 

@@ -15,7 +15,7 @@ use memchr::memchr;
 /// The bytes of lines that are sorted in memory.
 const RUN_BYTES: usize = 32 << 20;
 
-/// What a line takes in memory beside its bytes.
+/// What a line takes in memory in addition to its bytes.
 const LINE_OVERHEAD: usize = 40;
 
 /// The memory for the buffers of all runs.

@@ -128,7 +128,7 @@ pub fn push_exchange(
         ResponseRecord::SamePayload(uri, date) => push_reference(&mut response, IDENTICAL_PAYLOAD, uri, date),
         ResponseRecord::NotModified(date) => push_reference(&mut response, NOT_MODIFIED, url, date),
     }
-    // The payload of an answer that nothing has changed is that of the earlier visit, which is not known here.
+    // The payload of a 304 response is that of the earlier visit, which is not known here.
     if !matches!(record, ResponseRecord::NotModified(_)) {
         response.push("WARC-Payload-Digest", &digest::text(payload));
     }

@@ -73,7 +73,7 @@ impl<R: Backend> Worker<R> {
     }
 
     /// Passes a URL, and its page if it has one, to the modules and outputs. Returns `None` if one of them cannot process it, which
-    /// stops the crawl: the URL stays outstanding, for when the module works, or for a worker that can write its page.
+    /// stops the crawl: the URL stays pending, for when the module works, or for a worker that can write its page.
     async fn process(
         &self,
         completion: &mut Completion,
@@ -174,7 +174,7 @@ impl<R: Backend> Worker<R> {
     }
 
     /// Runs the modules on a page. Returns `None` if a module cannot process it, or the crawl stops and a module does not
-    /// finish in time; the URL stays outstanding then.
+    /// finish in time; the URL stays pending then.
     async fn run_modules(&self, page: Page) -> Option<Page> {
         self.call_modules(move |pipeline| pipeline.run_modules(&page).then_some(page)).await.flatten()
     }

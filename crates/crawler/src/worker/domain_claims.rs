@@ -14,7 +14,7 @@ pub(super) struct DomainClaims(Mutex<ClaimedDomains>);
 struct ClaimedDomains {
     /// How many claims each domain has.
     claims: HashMap<Domain, usize>,
-    /// The domains that are being transferred, and their new owners. Nobody can claim them.
+    /// The domains that are being transferred, and their new owners. No lease can claim them.
     leaving: HashMap<Domain, WorkerId>,
 }
 

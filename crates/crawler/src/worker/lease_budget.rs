@@ -301,7 +301,10 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
             TaskKind::Requisite => BodyPolicy::File(file_limit),
             TaskKind::Probe if self.has_head_failed.load(Ordering::Relaxed) => BodyPolicy::Discard,
             TaskKind::Probe => BodyPolicy::Head,
-            _ => BodyPolicy::Page { limit, oversize, file_limit },
+            _ => {
+                let archives_files = self.worker.context.pipeline.keeps_requisites();
+                BodyPolicy::Page { limit, oversize, file_limit, archives_files }
+            }
         };
         Ok(Some(BodyGrant { policy, bytes }))
     }
@@ -335,7 +338,7 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     }
 
     fn stopped_before_retry(&self, _: Outcome) -> Outcome {
-        // The URL stays outstanding. A resumed crawl tries it again.
+        // The URL stays pending. A resumed crawl tries it again.
         Outcome::NotReached
     }
 

@@ -86,7 +86,7 @@ impl<R: Backend> Worker<R> {
             let scope = self.scope();
             let checked = scope.check(target);
             let task = match lease.is_seed() {
-                // The user is told where to start instead.
+                // The error says where to start instead.
                 true => checked.map(|()| Cow::Borrowed(target))?,
                 false => self.link_task(&scope, target, checked, true)?,
             };

@@ -12,7 +12,7 @@ use crate::scope::{RejectReason, Scope};
 use crate::seed_list::SeedIndex;
 use crate::task_kind::{TaskKind, shown_url};
 
-/// Lets a worker ask for the seeds that other processes have added, and wait for them.
+/// Lets a worker request the seeds that other processes have added, and wait for them.
 #[derive(Debug, Default)]
 pub struct SeedUpdates {
     wanted: Notify,
@@ -26,7 +26,7 @@ impl SeedUpdates {
         self.wanted.notified().await;
     }
 
-    /// Records that the seeds were looked up, and that the worker has been told about them.
+    /// Records that the seeds were looked up, and that the worker knows them.
     pub(crate) fn looked_up(&self) {
         self.lookups.send_modify(|lookups| *lookups += 1);
     }

@@ -30,7 +30,7 @@ impl DistributedBackend {
     pub async fn start(server: Server, config: BackendConfig) -> DistributedBackend {
         let place = RedisCrawl::new(server.url().parse().unwrap(), "conformance");
         let control = CrawlControl::open(place, config.clone()).await.unwrap();
-        let frontier = Arc::new(control.take_over().await.unwrap());
+        let frontier = control.take_over().await.unwrap();
         let running = Arc::clone(&frontier);
         tokio::spawn(async move { running.run().await });
         let mut workers = Vec::new();

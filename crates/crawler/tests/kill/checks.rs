@@ -9,7 +9,7 @@ use crawler::internal::backend::durable::{StateReader, UrlStatus};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use serde_json::Value;
-use testweb::{Hit, Log, Web};
+use testweb::{Log, LoggedRequest, Web};
 
 use super::known_web::{CRAWL_DELAY, Kind, KnownWeb, RETRY_AFTER, kind};
 use super::process::CrawlCommand;
@@ -166,7 +166,7 @@ pub fn graph(directory: &Path, known_web: KnownWeb, web: &Web) {
 /// Checks that no host got a request too early, and few requests were repeated.
 pub fn log(log: &Log, runs: &[Run], command: &CrawlCommand) {
     let delay = Duration::from_millis(command.0["delay"].as_u64().unwrap());
-    let mut hosts: BTreeMap<&str, Vec<&Hit>> = BTreeMap::new();
+    let mut hosts: BTreeMap<&str, Vec<&LoggedRequest>> = BTreeMap::new();
     log.iter().for_each(|hit| hosts.entry(&hit.host).or_default().push(hit));
     let mut repeats = 0;
     for (name, hits) in hosts {
@@ -182,7 +182,7 @@ pub fn log(log: &Log, runs: &[Run], command: &CrawlCommand) {
                 before.path
             );
         }
-        let has_response = |hit: &&&Hit| hit.status != Some(503) && hit.path != "/robots.txt";
+        let has_response = |hit: &&&LoggedRequest| hit.status != Some(503) && hit.path != "/robots.txt";
         let paths: Vec<&str> = hits.iter().filter(has_response).map(|hit| hit.path.as_str()).collect();
         repeats += paths.len() - paths.iter().collect::<BTreeSet<_>>().len();
     }
@@ -192,7 +192,7 @@ pub fn log(log: &Log, runs: &[Run], command: &CrawlCommand) {
 }
 
 /// When a request ended: with its response, or with the process that sent it.
-fn end_of_request(hit: &Hit, runs: &[Run]) -> Instant {
+fn end_of_request(hit: &LoggedRequest, runs: &[Run]) -> Instant {
     // A request that the server read after a kill was sent before it.
     let next = runs.iter().map(|run| run.started).find(|started| *started > hit.started);
     match (hit.ended, next) {
@@ -202,7 +202,7 @@ fn end_of_request(hit: &Hit, runs: &[Run]) -> Instant {
 }
 
 /// The delay that a host requested after a request.
-fn required_delay(hit: &Hit, kind: Kind, runs: &[Run]) -> Duration {
+fn required_delay(hit: &LoggedRequest, kind: Kind, runs: &[Run]) -> Duration {
     let delay = match kind {
         Kind::CrawlDelay => CRAWL_DELAY,
         Kind::Busy if hit.status == Some(503) => RETRY_AFTER,

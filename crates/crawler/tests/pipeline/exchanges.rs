@@ -13,7 +13,7 @@ use crawler::internal::modules::{Output, OutputSpec, OutputWrite, Target};
 use crawler::internal::page::Page;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::{Crawler, StopHandle};
-use testweb::{Hit, Response, Site, Web};
+use testweb::{LoggedRequest, Response, Site, Web};
 
 /// Writes a line for each exchange.
 #[derive(Clone, Default)]
@@ -81,8 +81,9 @@ fn config(crawler: Crawler) -> Crawler {
 
 /// The requests in the server's log, sorted.
 fn requests(web: &Web) -> Vec<String> {
-    let line =
-        |hit: &Hit| format!("{} {} {}", hit.method, web.url(&hit.path), hit.status.unwrap_or_default());
+    let line = |hit: &LoggedRequest| {
+        format!("{} {} {}", hit.method, web.url(&hit.path), hit.status.unwrap_or_default())
+    };
     let mut lines: Vec<String> = web.log().iter().map(line).collect();
     lines.sort();
     lines

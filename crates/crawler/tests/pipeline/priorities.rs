@@ -11,7 +11,7 @@ use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::prioritizer::pagerank::PageRankConfig;
 use crawler::internal::prioritizer::{Candidate, PageRank, Priorities, Prioritizer, Priority, Random};
 use crawler::internal::scope::Scope;
-use testweb::{Hit, Hostile, Request, Response, Site, Web};
+use testweb::{Hostile, LoggedRequest, Request, Response, Site, Web};
 use url::Url;
 
 use super::{assert_adds_up, crawl, site_with_port};
@@ -223,7 +223,7 @@ fn urls_that_still_wait_are_ranked_again_when_the_service_is_back() {
     let back = service.log().filter(|hit| hit.status == Some(200))[0].ended.unwrap();
     let ranked = back + Duration::from_secs(1);
     let after = web.log().filter(|hit| hit.started > ranked);
-    let is_high = |hit: &&Hit| hit.host.starts_with("high");
+    let is_high = |hit: &&LoggedRequest| hit.host.starts_with("high");
     let left = after.iter().filter(is_high).count();
     assert!(left >= 20, "{left} pages were left; the test is too short");
     let high = after[..left].iter().filter(is_high).count();

@@ -75,7 +75,7 @@ pub struct Frontier {
 
 impl Frontier {
     pub async fn start(control: CrawlControl) -> Result<Frontier, BackendError> {
-        let process = Arc::new(control.take_over().await?);
+        let process = control.take_over().await?;
         let (served, backend) = (Arc::clone(&process), Arc::clone(process.backend()));
         let running = tokio::spawn(async move { served.run().await });
         let prioritizing = tokio::spawn(async move {

@@ -16,7 +16,7 @@ const FIRST: [u8; 14] = [0, 0, 5, HEADERS, 4, 0, 0, 0, 1, 0x48, 3, b'1', b'0', b
 /// The same, by its place in the table.
 const NEXT: [u8; 10] = [0, 0, 1, HEADERS, 4, 0, 0, 0, 1, 0xBE];
 
-/// Answers the first request of a connection with interim responses, until the client closes the connection.
+/// Responds to the first request of a connection with interim responses, until the client closes the connection.
 pub(crate) async fn flood(mut socket: TlsStream<TcpStream>) -> io::Result<()> {
     socket.read_exact(&mut [0; PREFACE_BYTES]).await?;
     socket.write_all(&SETTINGS).await?;

@@ -18,7 +18,7 @@ use super::summary_file::is_stdout;
 use crate::args::{CrawlOptions, writes_to_stdout};
 
 /// Rejects a crawl whose pages or summary would go to a standard output that was closed (`>&-`). The runtime opens /dev/null for
-/// reading and writing in its place; a shell opens it for writing only. A program that opens it for both cannot be told apart.
+/// reading and writing in its place; a shell opens it for writing only. A program that opens it for both cannot be distinguished.
 pub fn check_open(options: &CrawlOptions) -> Result<(), String> {
     let is_used = options.module.iter().any(|module| writes_to_stdout(module))
         || options.summary.as_deref().is_some_and(is_stdout);

@@ -158,7 +158,7 @@ impl ProcessSource {
 }
 
 /// The host of a seed, with the path unless it is the root. Never with a password.
-fn short_name(seed: &str) -> String {
+pub fn short_name(seed: &str) -> String {
     let Ok(url) = Url::parse(seed) else { return seed.to_owned() };
     let path = if url.path() == "/" { "" } else { url.path() };
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::*;
 use crate::live::layout::{joined, width};
 use crate::live::screen::{Size, Style};
@@ -81,6 +83,44 @@ fn lines_say_how_far_a_crawl_is_and_what_holds_it_up() {
     assert_eq!(text(20, 24, false)[..5], expected);
     let verbose = text(80, 24, true);
     assert!(verbose[2].starts_with("Queues:  new 0 · "), "{verbose:?}");
+}
+
+/// Why the URLs of a host wait in a crawl with a delay of one second.
+fn reason(why: WaitReason, edit: impl FnOnce(&mut HostStatistics)) -> String {
+    let mut host = HostStatistics::default();
+    edit(&mut host);
+    let waiting = WaitingHost { host: "a.test".into(), waiting: 3, leased: 0, why };
+    let mut statistics = Statistics::default();
+    statistics.hosts = serde_json::from_value(json!({"hosts": {"a.test": host}})).unwrap();
+    why_waiting(&waiting, &statistics, Duration::from_secs(1))
+}
+
+#[test]
+fn hosts_wait_for_the_reason_that_holds_them_up() {
+    let delay = |millis| WaitReason::Delay(Duration::from_millis(millis));
+    let pause = || WaitReason::Pause(Duration::from_millis(59_900));
+    let slow = |host: &mut HostStatistics| (host.requests, host.latency_total_ms) = (2, 20_000);
+    let failing = |failures: u32| {
+        move |host: &mut HostStatistics| {
+            slow(host);
+            (host.consecutive_failures, host.last_failure) = (failures, Some("timeout".into()));
+        }
+    };
+    assert_eq!(reason(delay(1_000), |_| ()), "delay 1 s");
+    let of_robots = |host: &mut HostStatistics| host.crawl_delay_ms = Some(20_000);
+    assert_eq!(reason(delay(20_000), of_robots), "delay 20 s (robots.txt)");
+    // The delay has adapted to the responses.
+    assert_eq!(reason(delay(10_001), slow), "slow: 10.0 s per response");
+    assert_eq!(reason(delay(10_001), failing(2)), "slow: 10.0 s per response");
+    assert_eq!(reason(delay(10_001), failing(3)), "failing: timeout");
+    let resting = WaitReason::Resting { for_: Duration::from_secs(40), cause: "timeout".into() };
+    assert_eq!(reason(resting, |_| ()), "failing, next try in 40 s: timeout");
+    // A host that asks for a pause does so with a status that counts as a failure.
+    assert_eq!(reason(pause(), failing(1)), "resting for 59 s: the server requested a pause");
+    let robots = |host: &mut HostStatistics| {
+        (host.robots, host.last_failure) = (RobotsState::Unavailable, Some("HTTP 503".into()));
+    };
+    assert_eq!(reason(pause(), robots), "robots.txt fails (HTTP 503)");
 }
 
 #[test]

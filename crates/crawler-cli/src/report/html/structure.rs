@@ -23,7 +23,7 @@ const MIN_WIDTH: f64 = 0.3;
 /// Narrower directories have no name, in per cent of the width.
 const MIN_NAMED_WIDTH: f64 = 3.5;
 
-/// Up to so many URLs below it, a directory is open at first.
+/// Up to this many URLs below it, a directory is open at first.
 const OPEN_LEVELS: usize = 2;
 
 pub fn write(html: &mut String, root: &StructureNode) {

@@ -73,6 +73,7 @@ fn class(heading: &Heading) -> String {
         Width::Wide => "wide",
         Width::Medium => "medium",
         Width::Narrow => "narrow",
+        Width::Time => "time",
     };
     let numeric = if heading.is_numeric { " n" } else { "" };
     format!(" class=\"{width}{numeric}\"")

@@ -51,10 +51,10 @@ fn depths(depths: &[u64]) -> Option<Chart> {
     };
     let fullest = depths.iter().enumerate().max_by_key(|(_, pages)| **pages)?;
     let note = format!(
-        "The deepest page is {} from a seed. Most pages ({}) are at depth {}.",
+        "The deepest page is {} from a seed. Depth {} has the most pages ({}).",
         counted(deepest as u64, "link"),
-        percent(*fullest.1, all),
-        fullest.0
+        fullest.0,
+        percent(*fullest.1, all)
     );
     let columns =
         Columns { columns: depths.iter().enumerate().map(column).collect(), axis: "links from a seed" };

@@ -9,7 +9,7 @@ use crate::report::document::{Block, Cell, Heading, Section, Table};
 use crate::summary::Counts;
 
 /// How many pages with broken links are listed.
-const MAX_PAGES: usize = 200;
+const MAX_PAGES: usize = 1_000;
 
 /// How many broken links of a page are listed.
 const MAX_LINKS: usize = 20;
@@ -34,7 +34,12 @@ pub fn broken_links(content: &ReportContent) -> Option<Section<'static>> {
     let total = pages.len() as u64;
     pages.truncate(MAX_PAGES);
     let mut section = Section::new("broken", "Broken links");
-    section.say(format!("{} with links to URLs that failed.", counted(total, "page")));
+    let failed = &content.urls.failed;
+    section.say(if failed.total > failed.rows.len() as u64 {
+        format!("{} with links to the failed URLs that are listed below.", counted(total, "page"))
+    } else {
+        format!("{} with links to URLs that failed.", counted(total, "page"))
+    });
     section.blocks.push(match content.urls.link_search {
         LinkSearchExtent::Complete => Block::Text(extent(content)),
         _ => Block::Warning(extent(content)),
@@ -128,7 +133,7 @@ pub fn failed(content: &ReportContent) -> Section<'static> {
             Heading::short("May pass"),
             Heading::short("Kind"),
             Heading::number("Depth"),
-            Heading::short("When"),
+            Heading::time("When"),
             Heading::wide("Linked from"),
         ],
         rows: failed.rows.iter().map(row).collect(),

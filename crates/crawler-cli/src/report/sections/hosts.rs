@@ -1,4 +1,4 @@
-//! The hosts of a crawl: the largest, the slowest, and how politely they were asked.
+//! The hosts of a crawl: the largest, the slowest, and the delays between their requests.
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ fn row(name: &str, host: &HostStatistics) -> Vec<Cell> {
         count(host.failures),
         host.mean_latency_ms()
             .map_or(Cell::None, |mean| Cell::Number(mean as f64, milliseconds(mean as f64))),
-        time(host.latency_max_ms),
+        if host.requests > 0 { time(host.latency_max_ms) } else { Cell::None },
         time(host.delay_ms),
         host.smallest_gap_ms.map_or(Cell::None, time),
         Cell::Text(robots),

@@ -20,7 +20,7 @@ pub fn section(content: &ReportContent) -> Option<Section<'static>> {
         return None;
     }
     let mut section = Section::new("outcomes", "Outcomes");
-    section.say(format!("What became of the {} that were completed.", counted(all, "URL")));
+    section.say(format!("Outcomes of {}.", counted(all, "completed URL")));
     let counts = by_count(outcomes)
         .map(|(label, count)| (label, count, overview::group(OutcomeGroup::of_label(label)).1));
     let chart = Chart {

@@ -73,7 +73,7 @@ fn samples(content: &ReportContent) -> Vec<Sample> {
     start.into_iter().chain(samples.iter().copied()).collect()
 }
 
-/// At most so many samples as a chart shows, with the last one.
+/// At most this many samples as a chart shows, with the last one.
 fn thinned(samples: &[Sample]) -> Vec<Sample> {
     let step = samples.len().div_ceil(MAX_POINTS).max(1);
     let last = samples.len().saturating_sub(1);

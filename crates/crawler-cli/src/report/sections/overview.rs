@@ -1,4 +1,4 @@
-//! The start of a report: what was asked, the counts, the budgets.
+//! The start of a report: seeds and options, the counts, the limits.
 
 use std::time::SystemTime;
 
@@ -127,9 +127,9 @@ pub fn group(group: OutcomeGroup) -> (&'static str, Tone) {
     (name, tone)
 }
 
-/// What was asked: seeds and options.
+/// The seeds, and the options that were given.
 pub fn request(content: &ReportContent) -> Section<'static> {
-    let mut section = Section::new("request", "What was asked");
+    let mut section = Section::new("request", "Seeds and options");
     let seeds = content.seeds.rows.iter().cloned();
     let mut pairs = Vec::new();
     if content.seeds.total > 0 {
@@ -149,7 +149,7 @@ pub fn request(content: &ReportContent) -> Section<'static> {
     section
 }
 
-/// How much of each budget was used.
+/// How much of each limit was used.
 pub fn budgets(content: &ReportContent) -> Option<Section<'static>> {
     let (view, counts) = (&content.view, Counts::of_view(&content.view));
     let limits = &view.limits;
@@ -176,7 +176,7 @@ pub fn budgets(content: &ReportContent) -> Option<Section<'static>> {
         let text = format!("{} of {}", number(deepest.unwrap_or(0) as u64), number(depth.into()));
         bar("Depth", deepest.unwrap_or(0) as f64, f64::from(depth), text);
     }
-    let mut section = Section::new("budgets", "Budgets");
+    let mut section = Section::new("limits", "Limits");
     let unlimited: Vec<&str> = [
         ("pages", Budgets::from(limits).pages.is_none()),
         ("data", Budgets::from(limits).bytes.is_none()),
@@ -193,11 +193,11 @@ pub fn budgets(content: &ReportContent) -> Option<Section<'static>> {
         let used: Vec<&str> =
             bars.iter().filter(|bar| bar.value >= 1.0).map(|bar| bar.label.as_str()).collect();
         let note = match used.is_empty() {
-            true => "No budget was used up.".into(),
-            false => format!("Used up: {}.", listing(&used)),
+            true => "No limit was reached.".into(),
+            false => format!("Reached: {}.", listing(&used)),
         };
         let numbers = Numbers::Bars(bars);
-        section.draw(vec![Chart { title: "Used of each budget".into(), note, numbers }]);
+        section.draw(vec![Chart { title: "Used of each limit".into(), note, numbers }]);
     }
     Some(section)
 }

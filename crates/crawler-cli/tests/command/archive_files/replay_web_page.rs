@@ -11,9 +11,11 @@ use testweb::{Response, Site};
 
 use super::crawler;
 use crate::archive_proof::manual::serve_manual;
+use crate::archive_proof::visits::archive_of_visits;
 use crate::browser::Browser;
 use crate::common::serve;
 use crate::pipeline::Pipeline;
+use crate::recrawl::words;
 use crate::replay::archives::{gzipped, page, response, write};
 
 /// How long a page may take to appear, and how often it is loaded anew: on a busy machine, the frame may be requested before the service
@@ -138,4 +140,12 @@ fn replay_web_page_shows_the_crawl_of_a_documentation_site() {
         fs::write(path, &screenshot).unwrap();
     }
     assert!(screenshot.len() > 10_000, "{} bytes", screenshot.len());
+}
+
+#[test]
+#[ignore = "needs Chromium and the npm package replaywebpage: run by make test"]
+fn replay_web_page_shows_pages_whose_last_response_was_not_modified() {
+    let (place, web) = archive_of_visits();
+    shown(&place.path("crawl.wacz"), &web.url("/etag"), words("etag").trim());
+    shown(&place.path("crawl.wacz"), &web.url("/same/2"), words("same").trim());
 }

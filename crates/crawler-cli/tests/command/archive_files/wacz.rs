@@ -1,7 +1,9 @@
 //! `crawler wacz`: what is in the file, and what its readers make of it.
 
 use std::fs;
+use std::io::Read;
 
+use flate2::read::GzDecoder;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -39,12 +41,14 @@ fn wacz_has_the_archives_and_the_titles_of_their_pages() {
         response("http://a.test/x.png", "HTTP/1.1 200 OK", "Content-Type: image/png\r\n", "x"),
         page("http://a.test/untitled", "<p>no title"),
         record("revisit", "http://a.test/again", &[], head),
+        // Readers would show it as an empty page, instead of the page to which it refers.
+        record("revisit", "http://a.test/", &[], b"HTTP/1.1 304 Not Modified\r\n\r\n"),
     ];
     let (first, second) = (gzipped(&records), pages(0..3).concat());
     let archives = [write(directory.path(), "a.warc.gz", &first), write(directory.path(), "b.warc", &second)];
     let wacz = directory.path().join("site.wacz");
     let ended = crawler(&format!("wacz {} -o {}", archives.join(" "), wacz.display())).expect(0);
-    assert_eq!(ended.stdout, "indexed 9 captures of 9 records with 7 pages\n");
+    assert_eq!(ended.stdout, "indexed 9 captures of 10 records with 7 pages\n");
     let file = fs::read(&wacz).unwrap();
     assert!(entry(&file, "archive/a.warc.gz") == first && entry(&file, "archive/b.warc") == second);
     let list = objects(&String::from_utf8(entry(&file, "pages/pages.jsonl")).unwrap());
@@ -66,6 +70,9 @@ fn wacz_has_the_archives_and_the_titles_of_their_pages() {
     assert_eq!((&package["wacz_version"], &package["title"]), (&"1.1.1".into(), &"site".into()));
     assert_eq!(package["mainPageUrl"], "http://a.test/");
     assert_eq!(package["resources"].as_array().unwrap().len(), 5);
+    let mut index = String::new();
+    GzDecoder::new(&entry(&file, "indexes/index.cdx.gz")[..]).read_to_string(&mut index).unwrap();
+    assert!(index.lines().count() == 9 && !index.contains("304"), "{index}");
     let summary = String::from_utf8(entry(&file, "indexes/index.idx")).unwrap();
     assert!(summary.starts_with("!meta 0 {"), "{summary}");
     assert!(summary.contains("\ntest,a)/ 20261105060708 {"), "{summary}");

@@ -89,6 +89,8 @@ fn each_defect_is_noticed() {
         ("a repeated record", [&whole[..], &gzip(&records[response]), &gzip(&records[request])].concat()),
         ("a revisit without the URI", with(revisit, "WARC-Refers-To-Target-URI", "X-Refers-To-Target-URI")),
         ("a revisit of nothing", with(revisit, "WARC-Refers-To-Date: 2", "WARC-Refers-To-Date: 1")),
+        ("no address", with(response, "WARC-IP-Address", "X-IP-Address")),
+        ("no change without status 304", with(revisit, "identical-payload-digest", "server-not-modified")),
         ("a profile of 1.0", with(revisit, "/warc/1.1/revisit", "/warc/1.0/revisit")),
         (
             "a transfer coding",

@@ -1,11 +1,13 @@
 //! What other programs say about the archives of crawls, and about their indexes and WACZ files.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use tempfile::TempDir;
 use testweb::{Certificate, Web};
 
+use super::visits::{archive_of_visits, files_of};
 use super::{site_of_all_kinds, valid};
 use crate::archive_files::{python_path, python_program};
 use crate::archive_records::files;
@@ -25,6 +27,33 @@ fn check_with_fastwarc(archive: &str, revisits: &[&str]) {
     }
 }
 
+/// Checks the files of an archive, its index and its WACZ file with all programs.
+#[track_caller]
+fn are_accepted(files: &[PathBuf]) {
+    let responses = valid(files, &[]);
+    let revisits: Vec<&str> = responses
+        .iter()
+        .filter(|response| response["type"] == "revisit")
+        .map(|response| response["id"].as_str().unwrap())
+        .collect();
+    let mut names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    for name in &names {
+        let said = python_program("warcio", &["check", "--verbose", name]);
+        assert!(!said.contains("failed") && said.contains("digest pass"), "{said}");
+        check_with_fastwarc(name, &revisits);
+    }
+    names.insert(0, "--sort".into());
+    let theirs = python_program("cdxj-indexer", &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let stem = names[1].strip_suffix("-00001.warc.gz").unwrap();
+    let ours = fs::read_to_string(format!("{stem}.cdxj")).unwrap();
+    for (our, their) in ours.lines().zip(theirs.lines()) {
+        assert_eq!(our, their);
+    }
+    assert_eq!(ours.lines().count(), theirs.lines().count());
+    let said = python_program("wacz", &["validate", "-f", &format!("{stem}.wacz")]);
+    assert!(said.contains("Validation succeeded"), "{said}");
+}
+
 #[test]
 #[ignore = "needs the Python packages warcio, fastwarc, cdxj-indexer and wacz: run by make test"]
 fn other_programs_accept_archives_indexes_and_wacz_files() {
@@ -39,28 +68,13 @@ fn other_programs_accept_archives_indexes_and_wacz_files() {
             .module("warc", &directory.path().join(format!("{stem}.warc.gz")))
             .run()
             .expect(0);
-        let files = files(directory.path(), stem, "warc.gz");
-        let responses = valid(&files, &[]);
-        let revisits: Vec<&str> = responses
-            .iter()
-            .filter(|response| response["type"] == "revisit")
-            .map(|response| response["id"].as_str().unwrap())
-            .collect();
-        let mut names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        for name in &names {
-            let said = python_program("warcio", &["check", "--verbose", name]);
-            assert!(!said.contains("failed") && said.contains("digest pass"), "{said}");
-            check_with_fastwarc(name, &revisits);
-        }
-        names.insert(0, "--sort".into());
-        let theirs = python_program("cdxj-indexer", &names.iter().map(String::as_str).collect::<Vec<_>>());
-        let ours = fs::read_to_string(directory.path().join(format!("{stem}.cdxj"))).unwrap();
-        for (our, their) in ours.lines().zip(theirs.lines()) {
-            assert_eq!(our, their);
-        }
-        assert_eq!(ours.lines().count(), theirs.lines().count());
-        let wacz = directory.path().join(format!("{stem}.wacz")).display().to_string();
-        let said = python_program("wacz", &["validate", "-f", &wacz]);
-        assert!(said.contains("Validation succeeded"), "{said}");
+        are_accepted(&files(directory.path(), stem, "warc.gz"));
     }
+}
+
+#[test]
+#[ignore = "needs the Python packages warcio, fastwarc, cdxj-indexer and wacz: run by make test"]
+fn other_programs_accept_the_archive_of_killed_visits() {
+    let (place, _web) = archive_of_visits();
+    are_accepted(&files_of(&place));
 }

@@ -5,6 +5,7 @@ violation on standard error. It uses nothing of other WARC libraries, whose leni
 """
 import base64
 import hashlib
+import ipaddress
 import json
 import os
 import re
@@ -117,7 +118,10 @@ class Archive:
         self.secrets = secrets
         self.ids = set()
         self.responses = {}
+        # The payload of each capture, which a revisit has from the record that it refers to.
+        self.payloads = {}
         self.pending = None
+        self.mismatch = None
 
     def fail(self, place, what):
         violations.append(f"{place}: {what}")
@@ -160,6 +164,10 @@ class Archive:
             uri = header.get("warc-target-uri", "")
             if not URI.fullmatch(uri):
                 self.fail(place, f"WARC-Target-URI {uri!r}")
+            try:
+                ipaddress.ip_address(header.get("warc-ip-address", ""))
+            except ValueError as error:
+                self.fail(place, f"WARC-IP-Address: {error}")
 
     def warcinfo(self, place, header, block, path):
         if header.get("warc-filename") != os.path.basename(path):
@@ -174,6 +182,7 @@ class Archive:
     def response(self, place, kind, header, block):
         if self.pending:
             self.fail(place, "the response before has no request")
+        self.mismatch = None
         line, headers, body = http_head(block, place)
         match = re.fullmatch(r"HTTP/1\.[01] (\d{3})(?: .*)?", line)
         if not match or header.get("content-type", "").replace(" ", "") != HTTP_RESPONSE:
@@ -190,8 +199,10 @@ class Archive:
                 self.fail(place, "WARC-Payload-Digest")
             declared = dict(headers).get("content-length")
             if declared and status not in (204, 304) and "warc-truncated" not in header and int(declared) != len(body):
-                self.fail(place, f"Content-Length {declared} of {len(body)} bytes that are not truncated")
+                # A response to HEAD has no body. The request tells.
+                self.mismatch = f"Content-Length {declared} of {len(body)} bytes that are not truncated"
             self.responses[entry["url"], entry["date"]] = digest
+            self.payloads[entry["url"], entry["date"]] = digest
         else:
             self.revisit(place, header, status, body, digest)
             entry["profile"] = header.get("warc-profile", "").rsplit("/")[-1]
@@ -209,8 +220,14 @@ class Archive:
         if profile and profile.endswith("identical-payload-digest"):
             if digest is None or self.responses.get(original) != digest:
                 self.fail(place, f"no earlier response {original} with the digest {digest}")
-        elif status != 304:
-            self.fail(place, f"not modified with status {status}")
+        else:
+            if status != 304:
+                self.fail(place, f"not modified with status {status}")
+            # The first visit is in the archive, too.
+            digest = self.payloads.get(original)
+            if digest is None or original[0] != header.get("warc-target-uri"):
+                self.fail(place, f"no earlier capture {original} of the same URI")
+        self.payloads[header.get("warc-target-uri"), header.get("warc-date")] = digest
 
     def request(self, place, header, block):
         response, self.pending = self.pending, None
@@ -218,7 +235,7 @@ class Archive:
             return self.fail(place, "a request without a response before it")
         if header.get("warc-concurrent-to") != response.get("warc-record-id"):
             self.fail(place, "WARC-Concurrent-To is not the response")
-        for name in ("warc-date", "warc-target-uri", "warc-ip-address"):
+        for name in ("warc-date", "warc-target-uri", "warc-ip-address", "warc-protocol"):
             if header.get(name) != response.get(name):
                 self.fail(place, f"{name} differs from the response's")
         line, headers, body = http_head(block, place)
@@ -226,6 +243,8 @@ class Archive:
             self.fail(place, f"request {line!r}")
         if header.get("content-type", "").replace(" ", "") != HTTP_REQUEST:
             self.fail(place, f"Content-Type {header.get('content-type')!r}")
+        if self.mismatch and not line.startswith("HEAD "):
+            self.fail(place, self.mismatch)
         names = {name for name, _ in headers}
         if "host" not in names:
             self.fail(place, "no Host header")

@@ -27,7 +27,7 @@ pub(crate) struct Checkpoint {
     links_rejected: BTreeMap<String, u64>,
     sitemap_urls: u64,
     stylesheet_requisites: u64,
-    /// Requisites that are outstanding.
+    /// Requisites that are pending.
     requisites: u64,
     pub(crate) pages: u64,
     /// The visits before this one, the pages that they had, and the active crawl time when this one began.
@@ -152,8 +152,8 @@ impl Checkpoint {
         self.earlier_visits.saturating_add(1)
     }
 
-    /// Begins the next visit: all counts start at zero, with so many URLs that are pending.
-    pub(crate) fn begin_visit(self, pending: u64) -> Checkpoint {
+    /// Starts the next visit: all counts start at zero, with this many pending URLs.
+    pub(crate) fn start_visit(self, pending: u64) -> Checkpoint {
         Checkpoint {
             last_task_id: self.last_task_id,
             seen_written_up_to: self.seen_written_up_to,
@@ -178,7 +178,7 @@ impl Checkpoint {
         self.last_task_id
     }
 
-    /// The requisites that are outstanding.
+    /// The requisites that are pending.
     pub(crate) fn requisites(&self) -> u64 {
         self.requisites
     }

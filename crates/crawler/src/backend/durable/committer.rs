@@ -1,6 +1,7 @@
 //! Commits the changes of the operations, batch after batch, on its own thread. While one batch is being written, the
 //! next one collects, so the cost per operation falls as the load rises.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -110,6 +111,7 @@ fn next_batch(shared: &SharedState<DiskStorage>, last_commit: Instant) -> Option
         if !storage.batch.is_empty() || storage.closing || is_clock_due {
             return take_batch(&mut state, is_clock_due);
         }
+        shared.committer_waits.store(true, Ordering::Relaxed);
         let waited = shared.uncommitted.wait_timeout(state, POLL_INTERVAL);
         state = waited.unwrap_or_else(PoisonError::into_inner).0;
     }

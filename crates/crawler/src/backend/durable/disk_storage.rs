@@ -9,22 +9,19 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::super::{BackendError, HostDelay, TaskId};
+use super::super::{BackendError, TaskId};
 use super::discovery;
-use super::records::{BodyLocation, CompletedRow, PageRow, SeenRow, TaskRow, writes_to_bytes};
+use super::records::{BodyLocation, CompletedRow, HostRow, PageRow, SeenRow, TaskRow, writes_to_bytes};
 use super::schedule::Schedule;
 use super::seen_cache::{CacheLimits, SeenUrlCache};
 use super::task_id_queue::TaskIdQueue;
 use super::{Batch, View};
 use crate::backend::local::state::NewPage;
-use crate::backend::local::storage::{
-    Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef, unix_millis,
-};
+use crate::backend::local::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
 use crate::domain::Domain;
-use crate::fetch::http::AddressKinds;
 use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::outcome::Outcome;
-use crate::similarity::{Fingerprint, HashKey};
+use crate::similarity::{ContentType, Fingerprint, HashKey, VersionSimilarity};
 use crate::stats::BodyBytes;
 use crate::task::Depth;
 use crate::task_kind::TaskKind;
@@ -68,7 +65,7 @@ pub struct DiskStorage {
     has_lastmods: bool,
     /// The completed URLs that are due again, and when.
     pub(super) schedule: Schedule,
-    /// Depths of outstanding URLs that were found again at a smaller depth.
+    /// Depths of pending URLs that were found again at a smaller depth.
     lowered_depths: HashMap<TaskId, Depth>,
 }
 
@@ -124,7 +121,7 @@ impl DiskStorage {
         Ok(())
     }
 
-    /// The row of an outstanding URL.
+    /// The row of a pending URL.
     pub(crate) fn task(&self, task_id: TaskId) -> Result<Option<TaskRow>, BackendError> {
         let in_batch = |batch: &Batch| batch.tasks.get(&task_id.0).cloned();
         let row = match in_batch(&self.batch).or_else(|| self.committing.as_deref().and_then(in_batch)) {
@@ -379,11 +376,32 @@ impl Storage for DiskStorage {
             location
         });
         let stored_at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        let similarity = before.and_then(|before| similarity(&before, fingerprint));
+        let similarity = page
+            .similarity
+            .or_else(|| similarity(&before?, fingerprint))
+            .map(|VersionSimilarity(percent)| percent);
         let (url, fingerprint) = (url.to_owned(), fingerprint.clone());
         let page = PageRow { stored_at, body, similarity, url, fingerprint };
         self.batch.pages.insert(id, Some(page.to_bytes()));
         Ok(())
+    }
+
+    fn is_to_be_visited_again(&mut self, id: u64) -> Result<bool, BackendError> {
+        let Some(seen) = self.find_seen(id)? else { return Ok(false) };
+        Ok(self.task(seen.task_id)?.is_some_and(|task| task.was_visited))
+    }
+
+    fn earlier_version(
+        &self,
+        id: u64,
+        fingerprint: &Fingerprint,
+    ) -> Result<Option<(ContentType, Body<'static>)>, BackendError> {
+        let Some(PageRow { fingerprint: before, .. }) = self.page(id)? else { return Ok(None) };
+        // 0 stands for no hash.
+        if before.exact == fingerprint.exact && before.exact != 0 {
+            return Ok(None);
+        }
+        Ok(self.body(id)?.map(|body| (before.content_type, body)))
     }
 
     fn body(&self, id: u64) -> Result<Option<Body<'static>>, BackendError> {
@@ -403,16 +421,12 @@ impl Storage for DiskStorage {
         Ok(())
     }
 
-    fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
-        self.update_host_delay(host, host_delay)
-    }
-
-    fn set_address_kinds(&mut self, host: &str, kinds: AddressKinds) -> Result<(), BackendError> {
-        self.change_host(host, |row| row.address_kinds = kinds.bits())
-    }
-
-    fn set_group_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError> {
-        self.change_host(host, |row| row.pages = pages)
+    fn change_host(
+        &mut self,
+        host: &str,
+        change: impl FnOnce(&mut HostRow, Duration),
+    ) -> Result<(), BackendError> {
+        self.change_host_row(host, change)
     }
 
     fn set_linking_pages(&mut self, domain: &Domain, pages: u32) {
@@ -431,27 +445,20 @@ impl Storage for DiskStorage {
         // Drop the half-applied operation: the last commit is consistent without it.
         self.batch = Batch { number: self.batch.number, ..Batch::default() };
         self.failed = true;
-        self.committed.send_modify(|result| {
-            if result.is_ok() {
-                *result = Err(error.clone());
-            }
-        });
+        Commit::fail_all(&self.committed, error);
     }
 
     fn commit(&mut self) -> Commit {
-        // An operation that changed nothing depends on earlier changes, which may not be committed yet.
-        let last = if self.batch.is_empty() { self.batch.number - 1 } else { self.batch.number };
-        Commit::After(last, self.committed.subscribe())
+        Commit::of_batch(self.batch.number, self.batch.is_empty(), &self.committed)
     }
 }
 
-/// How similar a page is to its version before, in percent. One that is delivered again after a crash is as similar as it was found
-/// to be then.
-fn similarity(before: &PageRow, now: &Fingerprint) -> Option<u8> {
+/// How similar a page is to its version before, whose body is not stored. One that is delivered again after a crash is as similar as
+/// it was found to be then.
+fn similarity(before: &PageRow, now: &Fingerprint) -> Option<VersionSimilarity> {
     if before.fingerprint.exact == now.exact {
-        return before.similarity;
+        return before.similarity.map(VersionSimilarity);
     }
     let (before, now) = (before.fingerprint.sketch.as_deref()?, now.sketch.as_deref()?);
-    // Versions that differ are not the same, however little.
-    Some((before.similarity(now) * 100.0).round().clamp(0.0, 99.0) as u8)
+    Some(VersionSimilarity::new(before.similarity(now)))
 }

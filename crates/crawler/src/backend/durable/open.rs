@@ -117,7 +117,7 @@ pub fn open_in_scope<T: OpenOutputs>(
 /// Opens the state in a directory, with the given limits of the cache of seen URLs.
 pub(super) fn open_with<T: OpenOutputs>(
     directory: &Path,
-    options: StateOptions,
+    mut options: StateOptions,
     scope: &ResumedScope,
     open_outputs: impl FnOnce(&StateOutputs) -> Result<T, Error>,
     cache_limits: CacheLimits,
@@ -148,8 +148,10 @@ pub(super) fn open_with<T: OpenOutputs>(
     })?;
     let is_retrying = options.retry_failed || retry::is_begun(&tables.view()?)?;
     let retried = if is_retrying { retry::retry_failed(&tables, key)? } else { 0 };
-    recrawl::begin(&tables, key, scope, options.recrawl.as_ref())?;
+    recrawl::start(&tables, key, scope, options.recrawl.as_ref())?;
     apply_scope(&tables, scope, key, &outputs)?;
+    let visits = &mut options.config.visits;
+    visits.lastmod_makes_due |= visits.revisit_after.is_none() && recrawl::is_auto(&tables.view()?)?;
     schedule::apply_rule(&tables, options.config.visits.revisit_after)?;
     let checkpoint = read_checkpoint(&tables.view()?)?;
     let statistics = stored_view::read(&tables.view()?)?.statistics;

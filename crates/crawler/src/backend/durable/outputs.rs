@@ -176,7 +176,7 @@ impl StateOutputs<'_> {
 
     /// Records that the outputs have everything and these lengths, and that failed URLs are to be queued again. Every process
     /// that opens the state does so until it is done.
-    pub fn begin_retry(&self, lengths: &[u64]) -> Result<(), Error> {
+    pub fn start_retry(&self, lengths: &[u64]) -> Result<(), Error> {
         let mut batch = Batch { number: 1, ..Batch::default() };
         batch.set_outputs_written(self.position, lengths);
         retry::set_begun(&mut batch, true);

@@ -15,7 +15,7 @@ use crate::task::Depth;
 use crate::url_record::Discovery;
 use crate::visit::VisitRecord;
 
-/// An outstanding URL.
+/// A pending URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskRow {
     pub(crate) from: TaskId,

@@ -1,4 +1,4 @@
-//! Begins another visit: queues the known URLs again, with the counts of the crawl at zero.
+//! Starts another visit: queues the known URLs again, with the counts of the crawl at zero.
 //!
 //! The state records that it has begun before the first URL is queued, and how far it is with each commit. So a process that is
 //! killed leaves a visit that the next process continues, and no URL is queued twice.
@@ -10,7 +10,7 @@ use super::open::read_checkpoint;
 use super::records::{CompletedRow, HostRow, SeenRow, TaskRow};
 use super::retry::pending;
 use super::scope_change::{ResumedScope, rejection};
-use super::{Batch, Tables, View};
+use super::{Batch, Tables, View, schedule};
 use crate::backend::local::storage::unix_millis;
 use crate::scope::Scope;
 use crate::seed_list::SeedIndex;
@@ -27,6 +27,9 @@ const BEGUN: &str = "recrawl";
 /// The name of the value that records that a visit has ended: no URL is pending, or a limit is reached.
 const ENDED: &str = "visit_ended";
 
+/// The name of the value that records which URLs the last visit visits.
+const VISIT: &str = "visit";
+
 /// What another visit visits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recrawl {
@@ -36,7 +39,7 @@ pub struct Recrawl {
 
 /// A visit that has begun, and whose URLs are not all queued yet.
 #[derive(Debug, Serialize, Deserialize)]
-struct BegunVisit {
+struct StartedVisit {
     recrawl: Recrawl,
     /// When it began: Unix time in milliseconds.
     at: u64,
@@ -44,8 +47,8 @@ struct BegunVisit {
     next: u64,
 }
 
-/// Begins another visit, unless the last one has not ended and is continued, and queues the URLs of a visit that has begun.
-pub(super) fn begin(
+/// Starts another visit, unless the last one has not ended and is continued, and queues the URLs of a visit that has started.
+pub(super) fn start(
     tables: &Tables,
     key: HashKey,
     scope: &ResumedScope,
@@ -55,7 +58,7 @@ pub(super) fn begin(
     queue_begun(tables, key, scope)
 }
 
-/// Records that another visit begins, with all counts at zero, unless the last one has not ended.
+/// Records that another visit starts, with all counts at zero, unless the last one has not ended.
 pub(super) fn record_begin(tables: &Tables, recrawl: &Recrawl) -> Result<(), BackendError> {
     let view = tables.view()?;
     let checkpoint = read_checkpoint(&view)?;
@@ -66,13 +69,23 @@ pub(super) fn record_begin(tables: &Tables, recrawl: &Recrawl) -> Result<(), Bac
     }
     let pending = checkpoint.outstanding().unwrap_or(0);
     // The schedule is that of the visit before.
-    let mut batch = Batch { number: 1, clears_due: true, ..Batch::default() };
-    batch.meta.insert("checkpoint", checkpoint.begin_visit(pending).to_bytes());
+    let mut batch = Batch { number: 1, ..Batch::default() };
+    schedule::clear(&mut batch);
+    batch.meta.insert("checkpoint", checkpoint.start_visit(pending).to_bytes());
     // The statistics are those of this visit.
     batch.meta.insert("view", Vec::new());
     set_ended(&mut batch, false);
-    set_begun(&mut batch, Some(&BegunVisit { recrawl: *recrawl, at: unix_millis(), next: 0 }));
+    batch.meta.insert(VISIT, to_json(recrawl));
+    set_begun(&mut batch, Some(&StartedVisit { recrawl: *recrawl, at: unix_millis(), next: 0 }));
     tables.write(&batch)
+}
+
+/// Whether the last visit visits URLs that are due by how often they change, or that a sitemap makes due. A process that continues
+/// it may not be told.
+pub(super) fn is_auto(view: &View) -> Result<bool, BackendError> {
+    let Some(visit) = view.meta(VISIT)? else { return Ok(false) };
+    let Recrawl { revisit_after } = serde_json::from_slice(&visit).map_err(|_| view.damaged())?;
+    Ok(revisit_after == Some(RevisitAfter::Auto))
 }
 
 /// Records whether the visit has ended.
@@ -80,17 +93,21 @@ pub(super) fn set_ended(batch: &mut Batch, has_ended: bool) {
     batch.meta.insert(ENDED, vec![u8::from(has_ended)]);
 }
 
-fn read_begun(view: &View) -> Result<Option<BegunVisit>, BackendError> {
+fn read_begun(view: &View) -> Result<Option<StartedVisit>, BackendError> {
     let Some(begun) = view.meta(BEGUN)?.filter(|begun| !begun.is_empty()) else { return Ok(None) };
     serde_json::from_slice(&begun).map(Some).map_err(|_| view.damaged())
 }
 
-fn set_begun(batch: &mut Batch, begun: Option<&BegunVisit>) {
-    // Numbers can always be written as JSON.
-    batch.meta.insert(BEGUN, begun.and_then(|begun| serde_json::to_vec(begun).ok()).unwrap_or_default());
+fn set_begun(batch: &mut Batch, begun: Option<&StartedVisit>) {
+    batch.meta.insert(BEGUN, begun.map(to_json).unwrap_or_default());
 }
 
-/// Queues the URLs of a visit that has begun.
+/// Numbers can always be written as JSON.
+fn to_json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+/// Queues the URLs of a visit that has started.
 fn queue_begun(
     tables: &Tables,
     key: HashKey,
@@ -145,7 +162,7 @@ pub(super) fn queue_some(
         batch.tasks.insert(task_id, Some(task.to_bytes()));
     }
     batch.meta.insert("checkpoint", checkpoint.to_bytes());
-    set_begun(&mut batch, Some(&BegunVisit { next, ..begun }));
+    set_begun(&mut batch, Some(&StartedVisit { next, ..begun }));
     tables.write(&batch)?;
     Ok(true)
 }
@@ -167,7 +184,7 @@ fn point_seen_to(
 }
 
 /// Whether a URL is due.
-fn is_due(view: &View, key: HashKey, row: &CompletedRow, begun: &BegunVisit) -> Result<bool, BackendError> {
+fn is_due(view: &View, key: HashKey, row: &CompletedRow, begun: &StartedVisit) -> Result<bool, BackendError> {
     let Some(after) = begun.recrawl.revisit_after else { return Ok(true) };
     if row.visits.due_at(row.completed_at, after) <= begun.at {
         return Ok(true);

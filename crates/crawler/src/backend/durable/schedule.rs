@@ -7,7 +7,7 @@ use super::disk_storage::DiskStorage;
 use super::records::CompletedRow;
 use super::retry::pending;
 use super::{Batch, Tables, View};
-use crate::backend::local::storage::{QueuedTask, unix_millis};
+use crate::backend::local::storage::QueuedTask;
 use crate::visit::{RevisitAfter, VisitSettings};
 
 /// The most entries in memory.
@@ -18,6 +18,12 @@ const ROWS_PER_COMMIT: usize = 4096;
 
 /// The name of the value that records by which rule the URLs of a state are scheduled.
 const RULE: &str = "revisit_after";
+
+/// Its value while the URLs are not scheduled by any rule, or not all of them.
+const NO_RULE: &[u8] = b"none";
+
+/// When a URL is due that a sitemap makes due at once: before all others. It has one entry, however many sitemaps name it.
+const AT_ONCE: u64 = 0;
 
 /// When a URL is due, as Unix time in milliseconds, and its task.
 pub(crate) type DueUrl = (u64, u64);
@@ -31,7 +37,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule of so many entries on disk.
+    /// A schedule of this many entries on disk.
     pub(crate) fn of_length(length: u64) -> Schedule {
         Schedule { first: BTreeSet::new(), length }
     }
@@ -116,21 +122,31 @@ impl DiskStorage {
     /// Queues up to `max` URLs again that are due now.
     pub(crate) fn queue_due(&mut self, now: u64, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
         let mut tasks = Vec::new();
-        while tasks.len() < max
-            && let Some(due) = self.first_due()?.filter(|(at, _)| *at <= now)
-        {
-            let task_id = TaskId(due.1);
-            let row = self.completed(task_id)?.filter(|row| !row.is_revisit);
-            let is_pending = self.task(task_id)?.is_some();
-            let task =
-                row.filter(|_| !is_pending).map(|row| pending(row, &self.view, self.key)).transpose()?;
-            // Nothing fails from here on.
-            self.remove_due(due);
-            let Some(task) = task else { continue };
-            self.batch.tasks.insert(task_id.0, Some(task.to_bytes()));
-            tasks.push(task.into_task(task_id));
+        while tasks.len() < max {
+            match self.queue_first_due(now) {
+                Ok(Some(task)) => tasks.extend(task),
+                Ok(None) => break,
+                Err(error) if tasks.is_empty() => return Err(error),
+                // The caller counts what is queued; the next call fails.
+                Err(_) => break,
+            }
         }
         Ok(tasks)
+    }
+
+    /// Queues the first URL of the schedule again if it is due now, and not pending. Returns `None` if none is due.
+    fn queue_first_due(&mut self, now: u64) -> Result<Option<Option<QueuedTask>>, BackendError> {
+        let Some(due) = self.first_due()?.filter(|(at, _)| *at <= now) else { return Ok(None) };
+        let task_id = TaskId(due.1);
+        let row = self.completed(task_id)?.filter(|row| !row.is_revisit);
+        let is_pending = self.task(task_id)?.is_some();
+        let task = row.filter(|_| !is_pending).map(|row| pending(row, &self.view, self.key)).transpose()?;
+        // Nothing fails from here on.
+        self.remove_due(due);
+        Ok(Some(task.map(|task| {
+            self.batch.tasks.insert(task_id.0, Some(task.to_bytes()));
+            task.into_task(task_id)
+        })))
     }
 
     /// Makes a URL due at once, if it is completed, and was last visited before it was modified and in another visit of the crawl
@@ -155,16 +171,23 @@ impl DiskStorage {
                 self.remove_due((due_at(&row, after), task_id.0));
             }
             Some(_) => return Ok(()),
-            None if row.visits.visit == visit => return Ok(()),
+            None if row.visits.visit == visit || self.is_scheduled((AT_ONCE, task_id.0))? => return Ok(()),
             None => {}
         }
-        self.add_due((unix_millis(), task_id.0));
+        self.add_due((AT_ONCE, task_id.0));
         Ok(())
     }
 }
 
 fn due_at(row: &CompletedRow, after: RevisitAfter) -> u64 {
     row.visits.due_at(row.completed_at, after)
+}
+
+/// Removes all entries of the schedule. By which rule the URLs were scheduled is forgotten with them, so that the next process
+/// schedules all of them, also if this one is killed before it has.
+pub(super) fn clear(batch: &mut Batch) {
+    batch.clears_due = true;
+    batch.meta.insert(RULE, NO_RULE.to_vec());
 }
 
 /// Schedules the completed URLs of a state that is opened, by the rule of the crawl. Nothing is to be done if they are scheduled by
@@ -177,7 +200,9 @@ pub(super) fn apply_rule(tables: &Tables, rule: Option<RevisitAfter>) -> Result<
         return Ok(());
     }
     drop(view);
-    tables.write(&Batch { number: 1, clears_due: true, ..Batch::default() })?;
+    let mut batch = Batch { number: 1, ..Batch::default() };
+    clear(&mut batch);
+    tables.write(&batch)?;
     if let Some(rule) = rule {
         let mut first = 0;
         while let Some(next) = schedule_some(tables, rule, first)? {

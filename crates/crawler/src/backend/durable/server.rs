@@ -1,7 +1,7 @@
-//! Answers questions about a running crawl, for processes that read its state.
+//! Replies to queries about a running crawl, for processes that read its state.
 //!
-//! Questions about URLs are answered from the last commit, without the lock of the crawl; only the counts take it, for a moment.
-//! One question is answered from the tables at a time, and every connection has a time limit.
+//! Queries about URLs are served from the last commit, without the lock of the crawl; only the counts take it, for a moment.
+//! One query is served from the tables at a time, and every connection has a time limit.
 
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::super::Snapshot;
 use super::disk_storage::DiskStorage;
 use super::file_reader::FileReader;
-use super::inquiry::{Answer, Inquiry};
 use super::open::StateWriter;
+use super::state_query::{StateQuery, StateReply};
 use super::state_reader::StateStatus;
 use super::{Tables, socket};
 use crate::backend::local::SharedState;
@@ -27,11 +27,11 @@ use crate::live_settings::CrawlControl;
 /// How many readers are connected at a time. The others wait.
 const MAX_READERS: usize = 4;
 
-/// How long a reader may take to send its question, and to receive the answer.
-const QUESTION_TIMEOUT: Duration = Duration::from_secs(1);
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a reader may take to send its query, and to receive the reply.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(1);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Answers until it is dropped.
+/// Serves until it is dropped.
 pub struct StateServer {
     shared: Arc<Shared>,
     /// The threads end when it is closed.
@@ -45,8 +45,8 @@ struct Shared {
     directory: PathBuf,
     listener: UnixListener,
     stopped: UnixStream,
-    /// Held while a question is answered from the tables.
-    answering: Mutex<()>,
+    /// Held while a query is served from the tables.
+    reading: Mutex<()>,
     /// The last progress.
     progress: Mutex<Snapshot>,
     monitor: Arc<CrawlMonitor>,
@@ -57,7 +57,7 @@ struct Shared {
 }
 
 impl StateWriter {
-    /// Answers questions about the crawl that this process runs, and changes it.
+    /// Replies to queries about the crawl that this process runs, and changes it.
     pub(crate) fn serve(&self, monitor: Arc<CrawlMonitor>, control: CrawlControl) -> io::Result<StateServer> {
         let listener = socket::create(&self.directory)?;
         let (running, stopped) = UnixStream::pair()?;
@@ -67,7 +67,7 @@ impl StateWriter {
             directory: self.directory.clone(),
             listener,
             stopped,
-            answering: Mutex::default(),
+            reading: Mutex::default(),
             progress: Mutex::default(),
             monitor,
             control,
@@ -107,19 +107,19 @@ impl Drop for StateServer {
             }
         }
         for thread in self.threads.drain(..) {
-            // A reader that panicked has not answered, which is all.
+            // A reader that panicked has not replied, which is all.
             let _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    /// Answers one connection after the other.
+    /// Serves one connection after the other.
     fn serve(&self, reader: usize) {
         while self.wait_for_connection() {
             let Ok((stream, _)) = self.listener.accept() else { continue };
-            // A reader that is gone, or too slow, gets no answer.
-            let _ = self.answer_connection(&stream, reader);
+            // A reader that is gone, or too slow, gets no reply.
+            let _ = self.serve_connection(&stream, reader);
             *unpoisoned(&self.connections[reader]) = None;
         }
     }
@@ -137,37 +137,37 @@ impl Shared {
         }
     }
 
-    fn answer_connection(&self, stream: &UnixStream, reader: usize) -> io::Result<()> {
+    fn serve_connection(&self, stream: &UnixStream, reader: usize) -> io::Result<()> {
         // Only on some systems an accepted socket is blocking.
         stream.set_nonblocking(false)?;
         *unpoisoned(&self.connections[reader]) = Some(stream.try_clone()?);
-        let question = socket::read_question(stream, Instant::now() + QUESTION_TIMEOUT)?;
-        let answer = match question {
-            None => {
-                Answer::Failed("cannot read the state: another version of the crawler runs the crawl".into())
-            }
-            Some(inquiry) => self.answer(inquiry),
+        let query = socket::read_query(stream, Instant::now() + QUERY_TIMEOUT)?;
+        let reply = match query {
+            None => StateReply::Failed(
+                "cannot read the state: another version of the crawler runs the crawl".into(),
+            ),
+            Some(query) => self.reply(query),
         };
-        socket::write_answer(stream, &answer, Instant::now() + ANSWER_TIMEOUT)
+        socket::write_reply(stream, &reply, Instant::now() + REPLY_TIMEOUT)
     }
 
-    fn answer(&self, inquiry: Inquiry) -> Answer {
-        if let Inquiry::Status = inquiry {
+    fn reply(&self, query: StateQuery) -> StateReply {
+        if let StateQuery::Status = query {
             // The process knows more of these than the state.
             let Snapshot { network_down, prioritizer_service, waiting_hosts, .. } =
                 unpoisoned(&self.progress).clone();
             let now = self.state.state().snapshot();
             let snapshot = Snapshot { network_down, prioritizer_service, waiting_hosts, ..now };
             let (view, live) = (self.monitor.view(snapshot), self.monitor.live_settings());
-            return Answer::Status(Box::new(StateStatus::of_this_process(view, live)));
+            return StateReply::Status(Box::new(StateStatus::of_this_process(view, live)));
         }
-        if let Inquiry::Control(action) = inquiry {
-            return Answer::Control(self.control.apply(action));
+        if let StateQuery::Control(action) = query {
+            return StateReply::Control(self.control.apply(action));
         }
-        let _answering = unpoisoned(&self.answering);
+        let _reading = unpoisoned(&self.reading);
         let reader = FileReader::new(Arc::clone(&self.tables), &self.directory);
-        let answer = reader.and_then(|mut reader| inquiry.answer(&mut reader));
-        answer.unwrap_or_else(|error| Answer::Failed(format!("{:#}", Error::from(error))))
+        let reply = reader.and_then(|mut reader| query.reply(&mut reader));
+        reply.unwrap_or_else(|error| StateReply::Failed(format!("{:#}", Error::from(error))))
     }
 }
 

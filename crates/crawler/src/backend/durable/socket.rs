@@ -1,6 +1,6 @@
-//! The socket in the directory of a state through which the process that runs the crawl answers questions about it.
+//! The socket in the directory of a state through which the process that runs the crawl replies to queries about it.
 //!
-//! A connection has one question and one answer, each with its length before it.
+//! A connection has one query and one reply, each with its length before it.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::super::linking_pages::FoundLinks;
-use super::inquiry::{Answer, Inquiry};
+use super::state_query::{StateQuery, StateReply};
 use crate::error::{Error, StorageError, StorageErrorKind};
 
 /// The name of the socket in the directory.
@@ -20,21 +20,21 @@ pub(super) const SOCKET_FILE: &str = "crawl.socket";
 /// The longest path of a socket: the system's limit on Linux is 107 bytes and on others less.
 const MAX_PATH_BYTES: usize = 100;
 
-/// Precedes every question. Another version of the crawler has another number if its messages differ.
+/// Precedes every query. Another version of the crawler has another number if its messages differ.
 const PROTOCOL: u32 = 5;
 
-/// The largest question, which has the IDs of many URLs.
-const MAX_QUESTION_BYTES: usize = 256 << 10;
+/// The largest query, which has the IDs of many URLs.
+const MAX_QUERY_BYTES: usize = 256 << 10;
 
-/// The largest answer, which is a page.
-const MAX_ANSWER_BYTES: usize = 1 << 30;
+/// The largest reply, which is a page.
+const MAX_REPLY_BYTES: usize = 1 << 30;
 
-/// How long a reader waits for its answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a reader waits for its reply.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Why a process did not answer.
-pub(super) enum AskError {
-    /// No process answers for the directory.
+/// Why a process did not reply.
+pub(super) enum QueryError {
+    /// No process listens on the socket of the directory.
     NoProcess,
     /// A process did, but failed.
     Failed(Error),
@@ -74,63 +74,62 @@ pub(super) fn remove(directory: &Path) {
     let _ = fs::remove_file(directory.join(SOCKET_FILE));
 }
 
-/// Asks the process that runs the crawl in a directory.
-pub(super) fn ask(directory: &Path, inquiry: &Inquiry) -> Result<Answer, AskError> {
-    let Ok((path, _directory)) = short_path(directory) else { return Err(AskError::NoProcess) };
-    let Ok(stream) = UnixStream::connect(path) else { return Err(AskError::NoProcess) };
-    let answered = exchange(&stream, inquiry);
-    answered.map_err(|error| {
+/// Sends a query to the process that runs the crawl in a directory, and returns its reply.
+pub(super) fn send(directory: &Path, query: &StateQuery) -> Result<StateReply, QueryError> {
+    let Ok((path, _directory)) = short_path(directory) else { return Err(QueryError::NoProcess) };
+    let Ok(stream) = UnixStream::connect(path) else { return Err(QueryError::NoProcess) };
+    let replied = exchange(&stream, query);
+    replied.map_err(|error| {
         use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
         // The process has ended since the connection was made.
         if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) {
-            return AskError::NoProcess;
+            return QueryError::NoProcess;
         }
         let what = format!(
-            "cannot read the state in '{}': the process that runs the crawl does not answer",
+            "cannot read the state in '{}': the process that runs the crawl does not reply",
             directory.display()
         );
         let remedy = "try again, or stop the crawl first";
-        AskError::Failed(Error::State(StorageError::with_source(StorageErrorKind::Io, what, error, remedy)))
+        QueryError::Failed(Error::State(StorageError::with_source(StorageErrorKind::Io, what, error, remedy)))
     })
 }
 
-fn exchange(stream: &UnixStream, inquiry: &Inquiry) -> io::Result<Answer> {
-    let deadline = Instant::now() + ANSWER_TIMEOUT;
-    let question = postcard::to_allocvec(&(PROTOCOL, inquiry)).map_err(io::Error::other)?;
-    if question.len() > MAX_QUESTION_BYTES {
-        return Ok(Answer::too_long(inquiry));
+fn exchange(stream: &UnixStream, query: &StateQuery) -> io::Result<StateReply> {
+    let deadline = Instant::now() + REPLY_TIMEOUT;
+    let message = postcard::to_allocvec(&(PROTOCOL, query)).map_err(io::Error::other)?;
+    if message.len() > MAX_QUERY_BYTES {
+        return Ok(StateReply::too_long(query));
     }
-    write_message(stream, &question, deadline)?;
-    let answer = read_message(stream, MAX_ANSWER_BYTES, deadline)?;
-    postcard::from_bytes(&answer)
-        .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is of another version"))
+    write_message(stream, &message, deadline)?;
+    let reply = read_message(stream, MAX_REPLY_BYTES, deadline)?;
+    postcard::from_bytes(&reply).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it has another version"))
 }
 
-impl Answer {
-    /// The answer to a question with a URL that is too long to have been admitted.
-    fn too_long(inquiry: &Inquiry) -> Answer {
-        match inquiry {
-            Inquiry::Content(_) => Answer::Content(None),
-            Inquiry::LinkingPages(..) => Answer::LinkingPages(FoundLinks::default(), None),
-            Inquiry::Control(action) => {
-                Answer::Control(Err(action.error("it is too long; give a shorter one")))
+impl StateReply {
+    /// The reply to a query with a URL that is too long to have been admitted.
+    fn too_long(query: &StateQuery) -> StateReply {
+        match query {
+            StateQuery::Content(_) => StateReply::Content(None),
+            StateQuery::LinkingPages(..) => StateReply::LinkingPages(FoundLinks::default(), None),
+            StateQuery::Control(action) => {
+                StateReply::Control(Err(action.error("it is too long; give a shorter one")))
             }
-            _ => Answer::History(None),
+            _ => StateReply::History(None),
         }
     }
 }
 
-/// Reads a question from a connection; `None` if it is none of this version.
-pub(super) fn read_question(stream: &UnixStream, deadline: Instant) -> io::Result<Option<Inquiry>> {
-    let question = read_message(stream, MAX_QUESTION_BYTES, deadline)?;
-    let Ok((PROTOCOL, rest)) = postcard::take_from_bytes::<u32>(&question) else { return Ok(None) };
+/// Reads a query from a connection; `None` if it has another version.
+pub(super) fn read_query(stream: &UnixStream, deadline: Instant) -> io::Result<Option<StateQuery>> {
+    let query = read_message(stream, MAX_QUERY_BYTES, deadline)?;
+    let Ok((PROTOCOL, rest)) = postcard::take_from_bytes::<u32>(&query) else { return Ok(None) };
     Ok(postcard::from_bytes(rest).ok())
 }
 
-/// Writes the answer to a question.
-pub(super) fn write_answer(stream: &UnixStream, answer: &Answer, deadline: Instant) -> io::Result<()> {
-    let answer = postcard::to_allocvec(answer).map_err(io::Error::other)?;
-    write_message(stream, &answer, deadline)
+/// Writes the reply to a query.
+pub(super) fn write_reply(stream: &UnixStream, reply: &StateReply, deadline: Instant) -> io::Result<()> {
+    let reply = postcard::to_allocvec(reply).map_err(io::Error::other)?;
+    write_message(stream, &reply, deadline)
 }
 
 fn read_message(stream: &UnixStream, max: usize, deadline: Instant) -> io::Result<Vec<u8>> {

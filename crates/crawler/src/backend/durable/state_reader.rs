@@ -1,5 +1,5 @@
 //! Reads a state from outside its crawl: the history of a URL, stored pages, counts. If a process runs the crawl, that process
-//! answers.
+//! replies.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::super::Snapshot;
 use super::super::linking_pages::{FoundLinks, LinkTargets, LinkingPages};
 use super::super::stored_url::StoredUrl;
 use super::file_reader::FileReader;
-use super::inquiry::{Answer, Inquiry, NOT_RUNNING};
 use super::open::{check_is_directory, read_hash_key};
 use super::outputs::RecordedOutput;
-use super::socket::{self, AskError};
+use super::socket::{self, QueryError};
+use super::state_query::{NOT_RUNNING, StateQuery, StateReply};
 use super::visited_urls::VisitedUrl;
 use super::{Batch, Tables};
 use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
@@ -32,7 +32,7 @@ use crate::task::Depth;
 use crate::task_kind::TaskKind;
 use crate::visit::VisitRecord;
 
-/// How often a state that is in use is tried again if its process does not answer: the process may be starting or exiting, or
+/// How often a state that is in use is tried again if its process does not reply: the process may be starting or exiting, or
 /// other readers use the state.
 const ATTEMPTS: u32 = 20;
 
@@ -43,7 +43,7 @@ const SEARCH_PAUSE: Duration = Duration::from_millis(20);
 const USE_PER_OPENING: u32 = 4;
 const MAX_USE: Duration = Duration::from_secs(5);
 
-/// A state, opened for reading. If a process runs the crawl, that process answers from its last commit.
+/// A state, opened for reading. If a process runs the crawl, that process replies from its last commit.
 pub struct StateReader(Source);
 
 enum Source {
@@ -137,8 +137,8 @@ impl StateReader {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            // While the lock is waited for, the process answers at once.
-            if let Ok(Answer::Status(_)) = socket::ask(directory, &Inquiry::Status) {
+            // While the lock is waited for, the process replies at once.
+            if let Ok(StateReply::Status(_)) = socket::send(directory, &StateQuery::Status) {
                 return Ok(StateReader(Source::Process(directory.to_owned())));
             }
             let started = Instant::now();
@@ -173,8 +173,8 @@ impl StateReader {
     /// Returns the metadata of the crawl.
     #[doc(hidden)]
     pub fn metadata(&mut self) -> Result<Vec<u8>, Error> {
-        match self.answer(Inquiry::Metadata)? {
-            Answer::Metadata(metadata) => Ok(metadata),
+        match self.reply(StateQuery::Metadata)? {
+            StateReply::Metadata(metadata) => Ok(metadata),
             other => Err(other.unexpected()),
         }
     }
@@ -182,8 +182,8 @@ impl StateReader {
     /// Returns the counts of the crawl.
     #[doc(hidden)]
     pub fn status(&mut self) -> Result<StateStatus, Error> {
-        match self.answer(Inquiry::Status)? {
-            Answer::Status(status) => Ok(*status),
+        match self.reply(StateQuery::Status)? {
+            StateReply::Status(status) => Ok(*status),
             other => Err(other.unexpected()),
         }
     }
@@ -191,12 +191,12 @@ impl StateReader {
     /// Changes the crawl, if a process runs it. Returns a sentence that says what was done, or why not.
     #[doc(hidden)]
     pub fn control(&mut self, action: ControlAction) -> Result<String, String> {
-        match self.answer(Inquiry::Control(action.clone())) {
-            Ok(Answer::Control(Err(error))) if error == action.error(NOT_RUNNING) => {
+        match self.reply(StateQuery::Control(action.clone())) {
+            Ok(StateReply::Control(Err(error))) if error == action.error(NOT_RUNNING) => {
                 let (Source::File(_, directory, _) | Source::Process(directory)) = &self.0;
                 Err(format!("{error}; run it with: crawler resume '{}'", directory.display()))
             }
-            Ok(Answer::Control(done)) => done,
+            Ok(StateReply::Control(done)) => done,
             Ok(other) => Err(format!("{:#}", other.unexpected())),
             Err(error) => Err(format!("{error:#}")),
         }
@@ -205,8 +205,8 @@ impl StateReader {
     /// Returns the outputs of the crawl.
     #[doc(hidden)]
     pub fn outputs(&mut self) -> Result<Vec<RecordedOutput>, Error> {
-        match self.answer(Inquiry::Outputs)? {
-            Answer::Outputs(outputs) => Ok(outputs),
+        match self.reply(StateQuery::Outputs)? {
+            StateReply::Outputs(outputs) => Ok(outputs),
             other => Err(other.unexpected()),
         }
     }
@@ -214,8 +214,8 @@ impl StateReader {
     /// Extends the scope of the crawl by that of its seed lists.
     #[doc(hidden)]
     pub fn extend_scope(&mut self, scope: Scope) -> Result<Scope, Error> {
-        match self.answer(Inquiry::SeedIndex)? {
-            Answer::SeedIndex(secret, index) => {
+        match self.reply(StateQuery::SeedIndex)? {
+            StateReply::SeedIndex(secret, index) => {
                 Ok(scope.with_seed_index(SeedIndex::from_bytes(HashKey::new(secret), &index)))
             }
             other => Err(other.unexpected()),
@@ -225,9 +225,9 @@ impl StateReader {
     /// Returns the history of a URL; `None` if it was never admitted.
     pub fn history(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
         for form in admitted_forms(url) {
-            match self.answer(Inquiry::History(form))? {
-                Answer::History(None) => {}
-                Answer::History(history) => return Ok(history),
+            match self.reply(StateQuery::History(form))? {
+                StateReply::History(None) => {}
+                StateReply::History(history) => return Ok(history),
                 other => return Err(other.unexpected()),
             }
         }
@@ -266,14 +266,14 @@ impl StateReader {
     ) -> Result<FoundLinks, Error> {
         let (mut found, mut first) = (FoundLinks::default(), 0);
         loop {
-            match self.answer(Inquiry::LinkingPages(targets.clone(), strip_query.to_vec(), first)) {
-                Ok(Answer::LinkingPages(more, next)) => {
+            match self.reply(StateQuery::LinkingPages(targets.clone(), strip_query.to_vec(), first)) {
+                Ok(StateReply::LinkingPages(more, next)) => {
                     found.add(more, targets);
                     let Some(next) = next else { return Ok(found) };
                     first = next;
                 }
                 Ok(other) => return Err(other.unexpected()),
-                // The crawl has been started meanwhile, and does not answer yet.
+                // The crawl has been started meanwhile, and does not reply yet.
                 Err(_) if first > 0 => return Ok(FoundLinks { has_unread: true, ..found }),
                 Err(error) => return Err(error),
             }
@@ -289,8 +289,8 @@ impl StateReader {
     pub fn each_url(&mut self, mut each: impl FnMut(StoredUrl)) -> Result<(), Error> {
         let mut first = 0;
         loop {
-            match self.answer(Inquiry::Urls(first))? {
-                Answer::Urls(urls, next) => {
+            match self.reply(StateQuery::Urls(first))? {
+                StateReply::Urls(urls, next) => {
                     urls.into_iter().for_each(&mut each);
                     let Some(next) = next else { return Ok(()) };
                     first = next;
@@ -306,8 +306,8 @@ impl StateReader {
     pub fn each_visited_url(&mut self, visit: u32, mut each: impl FnMut(VisitedUrl)) -> Result<(), Error> {
         let mut first = 0;
         loop {
-            match self.answer(Inquiry::Visited(visit, first))? {
-                Answer::Visited(urls, next) => {
+            match self.reply(StateQuery::Visited(visit, first))? {
+                StateReply::Visited(urls, next) => {
                     urls.into_iter().for_each(&mut each);
                     let Some(next) = next else { return Ok(()) };
                     first = next;
@@ -330,8 +330,8 @@ impl StateReader {
 
     /// Returns a stored page.
     pub fn content(&mut self, url: &Url) -> Result<Option<Vec<u8>>, Error> {
-        match self.answer(Inquiry::Content(admitted_form(url)))? {
-            Answer::Content(content) => Ok(content),
+        match self.reply(StateQuery::Content(admitted_form(url)))? {
+            StateReply::Content(content) => Ok(content),
             other => Err(other.unexpected()),
         }
     }
@@ -339,23 +339,23 @@ impl StateReader {
     /// Returns the URLs of up to `max` stored pages.
     #[doc(hidden)]
     pub fn pages(&mut self, max: usize) -> Result<Vec<String>, Error> {
-        match self.answer(Inquiry::Pages(max))? {
-            Answer::Pages(pages) => Ok(pages),
+        match self.reply(StateQuery::Pages(max))? {
+            StateReply::Pages(pages) => Ok(pages),
             other => Err(other.unexpected()),
         }
     }
 
-    fn answer(&mut self, inquiry: Inquiry) -> Result<Answer, Error> {
+    fn reply(&mut self, query: StateQuery) -> Result<StateReply, Error> {
         loop {
             let directory = match &mut self.0 {
-                Source::File(reader, ..) => return Ok(inquiry.answer(reader)?),
+                Source::File(reader, ..) => return Ok(query.reply(reader)?),
                 Source::Process(directory) => directory.clone(),
             };
-            match socket::ask(&directory, &inquiry) {
-                Ok(answer) => return Ok(answer),
-                // The crawl has ended, or has been killed, since the last answer.
-                Err(AskError::NoProcess) => *self = StateReader::open(&directory)?,
-                Err(AskError::Failed(error)) => return Err(error),
+            match socket::send(&directory, &query) {
+                Ok(reply) => return Ok(reply),
+                // The crawl has ended, or has been killed, since the last reply.
+                Err(QueryError::NoProcess) => *self = StateReader::open(&directory)?,
+                Err(QueryError::Failed(error)) => return Err(error),
             }
         }
     }

@@ -213,7 +213,7 @@ struct Model {
     revisits: u64,
 }
 
-/// The URLs of the tests belong to so many hosts, in turns.
+/// The URLs of the tests belong to this many hosts, in turns.
 const HOSTS: usize = 4;
 
 fn url(number: usize) -> String {

@@ -15,7 +15,7 @@ use crate::visit::is_page;
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 256;
 
-/// An answer is complete when it has so many URLs.
+/// An answer is complete when it has this many URLs.
 const MAX_ANSWER_URLS: usize = 16_384;
 
 /// A URL that is or was a page, and what the last visit of the crawl found.
@@ -97,7 +97,10 @@ impl FileReader {
             false => is_page(&row.outcome).then_some(Change::NotVisited),
         };
         let Some(mut change) = change else { return Ok(None) };
-        if let Change::Changed { similarity } = &mut change {
+        // The page of a duplicate is not stored.
+        if let Change::Changed { similarity } = &mut change
+            && label_of_text(&row.outcome) == "page"
+        {
             let page = self.storage.page(self.storage.id(&row.url))?;
             *similarity = page.and_then(|page| page.similarity);
         }
@@ -115,8 +118,9 @@ fn change(outcome: &str, earlier: Option<&str>) -> Option<Change> {
     Some(match (was_page, is_page(outcome)) {
         (false, false) => return None,
         (false, true) => Change::New,
-        (true, true) if label == "page" => Change::Changed { similarity: None },
-        (true, true) => Change::Unchanged,
+        (true, true) if label == "unchanged" => Change::Unchanged,
+        // Another body, which another URL may have, too.
+        (true, true) => Change::Changed { similarity: None },
         (true, false) => match named_url_of_text(outcome) {
             Some(NamedUrl::Target { to, .. }) => Change::Moved { to: to.to_owned() },
             _ if label.starts_with("HTTP ") && !Outcome::label_is_temporary(label) => Change::Gone,
@@ -139,6 +143,7 @@ mod tests {
             (Some("timeout"), "HTTP 404", None),
             (Some("page"), "page", Some(Change::Changed { similarity: None })),
             (Some("unchanged"), "page", Some(Change::Changed { similarity: None })),
+            (Some("page"), "duplicate of http://a/", Some(Change::Changed { similarity: None })),
             (Some("page"), "unchanged", Some(Change::Unchanged)),
             (Some("unchanged"), "unchanged", Some(Change::Unchanged)),
             (Some("page"), "HTTP 404", Some(Change::Gone)),

@@ -30,7 +30,7 @@ const SMOOTHING: u64 = 16;
 /// A lease reserves long before its request is sent only if this many times what is reserved then is left.
 const AMPLE_FACTOR: u64 = 4;
 
-/// A response that needs more bytes reserves at least this part of what it has read, so that a large one asks seldom.
+/// A response that needs more bytes reserves at least this part of what it has read, so that a large one seldom requests more.
 const GROWTH: u64 = 4;
 
 /// What is used, and what requests in flight have reserved.
@@ -48,7 +48,7 @@ pub(crate) struct Budgets {
     page_bytes: u64,
     /// The leases, by their ids, whose responses have read all they reserved and wait for more. The oldest one is first.
     growing: BTreeSet<u64>,
-    /// Requisites that are outstanding: when the pages are exhausted, those of the pages so far are still fetched.
+    /// Requisites that are pending: when the pages are exhausted, those of the pages so far are still fetched.
     requisites: u64,
     /// Pages of hosts and of sites, by throttle key and by site key. Empty unless there is a limit per host or site.
     groups: HashMap<String, GroupPages>,
@@ -151,12 +151,12 @@ impl Budgets {
         }
     }
 
-    /// Whether no further page can be fetched. The crawl goes on while requisites are outstanding.
+    /// Whether no further page can be fetched. The crawl continues while requisites are pending.
     pub(crate) fn pages_exhausted(&self) -> bool {
         self.pages >= self.max_pages
     }
 
-    /// The requisites that are outstanding.
+    /// The requisites that are pending.
     pub(crate) fn requisites(&self) -> u64 {
         self.requisites
     }

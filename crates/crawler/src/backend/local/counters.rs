@@ -47,7 +47,7 @@ impl CrawlCounters {
         }
     }
 
-    /// Counts outstanding URLs that were lost because nobody resumed the crawl in time.
+    /// Counts pending URLs that were lost because the crawl was not resumed in time.
     pub(crate) fn count_expired(&mut self, urls: u64) {
         self.completed += urls;
         add(&mut self.outcomes, &Outcome::NotReached.label(), urls);

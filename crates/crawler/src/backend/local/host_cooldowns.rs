@@ -62,7 +62,7 @@ impl HostCooldowns {
         self.all_hosts = self.all_hosts.max(Some(Instant::now() + cooldown));
     }
 
-    /// When the next request to a host is allowed; `None` if it is allowed now, or was not so long ago.
+    /// When the next request to a host is allowed; `None` if it is allowed now, or was until recently.
     pub(crate) fn until(&self, host: &str) -> Option<Instant> {
         if self.by_host.is_empty() {
             return self.all_hosts;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{BackendError, HostDelay};
+use super::super::BackendError;
 use super::BackendConfig;
 use super::compressed_queue::CompressedUrlQueue;
 use super::seen_urls::{SeenLookup, SeenUrls};
@@ -12,9 +12,6 @@ use super::segment_store::SegmentStore;
 use super::state::NewPage;
 use super::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
 use super::visited_urls::VisitedUrls;
-use crate::domain::Domain;
-use crate::fetch::http::AddressKinds;
-use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::similarity::HashKey;
 use crate::task::Depth;
 use crate::url_record::Discovery;
@@ -60,7 +57,7 @@ impl MemoryStorage {
         }
     }
 
-    /// Restores an outstanding URL of an earlier process: in the seen set, and perhaps in the overflow.
+    /// Restores a pending URL of an earlier process: in the seen set, and perhaps in the overflow.
     pub(crate) fn restore_outstanding(&mut self, task: TaskRef, smallest: Depth, in_overflow: bool) {
         let id = self.id(task.url);
         self.seen.mark_seen(id, smallest);
@@ -70,6 +67,50 @@ impl MemoryStorage {
         }
     }
 }
+
+/// The operations of a storage that are those of its field `memory`, a storage in memory.
+macro_rules! operations_in_memory {
+    () => {
+        type Parked = $crate::backend::local::compressed_queue::CompressedUrlQueue;
+
+        fn id(&self, url: &str) -> u64 {
+            self.memory.id(url)
+        }
+
+        fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
+            self.memory.take_overflow(max)
+        }
+
+        fn overflow_len(&self) -> usize {
+            self.memory.overflow_len()
+        }
+
+        fn depth(&self, task: &QueuedTask) -> Depth {
+            self.memory.depth(task)
+        }
+
+        fn park(&mut self, queue: &mut Self::Parked, task: QueuedTask) {
+            self.memory.park(queue, task);
+        }
+
+        fn unpark(&mut self, queue: &mut Self::Parked) -> Result<Option<QueuedTask>, BackendError> {
+            self.memory.unpark(queue)
+        }
+
+        fn lastmod(&self, task: &QueuedTask) -> Result<Option<u32>, BackendError> {
+            self.memory.lastmod(task)
+        }
+
+        fn discovery(&self, task: &QueuedTask) -> Result<Option<Arc<Discovery>>, BackendError> {
+            self.memory.discovery(task)
+        }
+
+        fn seen_len(&self) -> usize {
+            self.memory.seen_len()
+        }
+    };
+}
+pub(crate) use operations_in_memory;
 
 impl Storage for MemoryStorage {
     // To compress a page takes a fifth of the time of a whole page, which is not worth this little memory.
@@ -190,24 +231,6 @@ impl Storage for MemoryStorage {
         self.bodies.remove(id);
         Ok(())
     }
-
-    fn set_host_delay(&mut self, _: &str, _: HostDelay) -> Result<(), BackendError> {
-        Ok(())
-    }
-
-    fn set_address_kinds(&mut self, _: &str, _: AddressKinds) -> Result<(), BackendError> {
-        Ok(())
-    }
-
-    fn set_group_pages(&mut self, _: &str, _: u64) -> Result<(), BackendError> {
-        Ok(())
-    }
-
-    fn set_linking_pages(&mut self, _: &Domain, _: u32) {}
-
-    fn record_writes(&mut self, _: u64, _: Option<u64>, _: Vec<(usize, OutputWrite)>) {}
-
-    fn record_outputs_written(&mut self, _: OutputPosition, _: Vec<u64>) {}
 
     fn fail(&mut self, _: &BackendError) {}
 

@@ -50,7 +50,7 @@ impl SeenUrls {
         self.shards.iter().map(HashTable::len).sum()
     }
 
-    /// Looks a URL up and, if it is new, adds it as outstanding, in one step.
+    /// Looks a URL up and, if it is new, adds it as pending, in one step.
     pub(super) fn mark_seen(&mut self, id: u64, depth: Depth) -> SeenLookup {
         // An id is a hash: the table takes the bucket from its low bits and the tag from its high bits.
         let shard = &mut self.shards[(id >> 40) as usize % SHARDS];
@@ -86,7 +86,7 @@ impl SeenUrls {
         smallest.outstanding.then_some(smallest.depth)
     }
 
-    /// Marks a URL as outstanding or completed.
+    /// Marks a URL as pending or completed.
     pub(super) fn set_outstanding(&mut self, id: u64, outstanding: bool) {
         if let Some(smallest) = self.depths.as_mut().and_then(|depths| depths.get_mut(&id)) {
             smallest.outstanding = outstanding;

@@ -100,7 +100,7 @@ struct NewTask<'u> {
 pub(crate) struct Work {
     /// URLs wait for the prioritizer.
     pub(crate) prioritizer: bool,
-    /// No URL is outstanding.
+    /// No URL is pending.
     pub(crate) is_finished: bool,
     /// Workers that wait for URLs, and for which there are some now.
     pub(crate) workers: Vec<WorkerId>,
@@ -157,6 +157,10 @@ impl<S: Storage> LocalState<S> {
     /// Admits the outlinks of the page `from`.
     fn admit_outlinks(&mut self, outlinks: &Outlinks, from: TaskId) -> Result<AdmitCounts, BackendError> {
         let &Outlinks { ref urls, depth, redirects, ref source_links, seen } = outlinks;
+        if urls.is_empty() {
+            self.fill_url_queue()?;
+            return Ok(AdmitCounts { new: 0, seen });
+        }
         let (mut admitted, queued_at) = (AdmitCounts { new: 0, seen }, unix_millis());
         let discovery = self.discovery_of(outlinks, from);
         for (index, url) in urls.iter().enumerate() {
@@ -470,7 +474,9 @@ impl<S: Storage> LocalState<S> {
         }
         let (id, depth) = (self.storage.id(&task.url), self.storage.depth(&task));
         let visits = self.visits_after(&lease, &outcome, response, &request);
-        if visits.is_gone() && !task.is_revisit {
+        // One that is a duplicate now has another body than the stored one.
+        let is_replaced = task.was_visited && outcome.is_duplicate();
+        if (visits.is_gone() || is_replaced) && !task.is_revisit {
             self.remove_content(id)?;
         }
         let at = unix_millis();

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::super::durable::records::HostRow;
 use super::super::{BackendError, HostDelay, Lease, TaskId, WorkerId};
 use super::budgets::BudgetReservation;
 use super::state::NewPage;
@@ -17,11 +18,12 @@ use crate::fetch::http::AddressKinds;
 use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::outcome::Outcome;
 use crate::prioritizer::SourceLink;
+use crate::similarity::{ContentType, Fingerprint};
 use crate::task::Depth;
 use crate::url_record::Discovery;
 use crate::visit::{PreviousVisit, VisitRecord, VisitSettings};
 
-/// An outstanding URL, in any queue.
+/// A pending URL, in any queue.
 #[derive(Debug)]
 pub(crate) struct QueuedTask {
     pub(crate) task_id: TaskId,
@@ -148,7 +150,7 @@ impl Body<'_> {
 /// Stores the URLs and pages of a crawl. Times are active crawl time: since the crawl started, without the time between
 /// its processes.
 pub(crate) trait Storage: Send + 'static {
-    /// The first bodies, up to so many bytes, are stored as they are, and only further ones compressed.
+    /// The first bodies, up to this many bytes, are stored as they are, and only further ones compressed.
     const MAX_PLAIN_BYTES: u64 = 0;
 
     /// A queue of parked URLs.
@@ -157,7 +159,7 @@ pub(crate) trait Storage: Send + 'static {
     /// The id of a URL: 64 bits of a keyed hash, which a page cannot predict.
     fn id(&self, url: &str) -> u64;
 
-    /// Adds a URL to the seen set or looks it up. Lowers the depth of an outstanding URL that was found at a smaller
+    /// Adds a URL to the seen set or looks it up. Lowers the depth of a pending URL that was found at a smaller
     /// depth.
     fn mark_seen(&mut self, id: u64, depth: Depth) -> Result<SeenStatus, BackendError>;
 
@@ -171,7 +173,7 @@ pub(crate) trait Storage: Send + 'static {
     /// Number of URLs in the overflow.
     fn overflow_len(&self) -> usize;
 
-    /// The smallest depth at which an outstanding URL was found.
+    /// The smallest depth at which a pending URL was found.
     fn depth(&self, task: &QueuedTask) -> Depth;
 
     /// Adds a URL to a queue of parked URLs.
@@ -222,7 +224,7 @@ pub(crate) trait Storage: Send + 'static {
         Ok(())
     }
 
-    /// Takes up to `max` URLs that are due out of the schedule. They are outstanding now.
+    /// Takes up to `max` URLs that are due out of the schedule. They are pending now.
     fn take_due(&mut self, _now: u64, _max: usize) -> Result<Vec<QueuedTask>, BackendError> {
         Ok(Vec::new())
     }
@@ -250,29 +252,60 @@ pub(crate) trait Storage: Send + 'static {
         now: Duration,
     ) -> Result<(), BackendError>;
 
+    /// Whether a URL that was visited is pending, so that it is not known whether its page is still there.
+    fn is_to_be_visited_again(&mut self, _id: u64) -> Result<bool, BackendError> {
+        Ok(false)
+    }
+
+    /// The stored page of a URL, if that is an earlier version than the one with this fingerprint, and it is stored how similar the
+    /// two are.
+    fn earlier_version(
+        &self,
+        _id: u64,
+        _fingerprint: &Fingerprint,
+    ) -> Result<Option<(ContentType, Body<'static>)>, BackendError> {
+        Ok(None)
+    }
+
     /// Returns a stored page.
     fn body(&self, id: u64) -> Result<Option<Body<'static>>, BackendError>;
 
     /// Removes a page that has expired or is gone.
     fn remove_page(&mut self, id: u64) -> Result<(), BackendError>;
 
+    /// Changes what is stored about a host, with the delay that every host has at least, also after a crash. Only for a storage that
+    /// survives the process, like the next operations without a result.
+    fn change_host(
+        &mut self,
+        _host: &str,
+        _change: impl FnOnce(&mut HostRow, Duration),
+    ) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     /// Stores when the next request to a host is allowed.
-    fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError>;
+    fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
+        self.change_host(host, |row, default_delay| row.set_delay(host_delay, default_delay, unix_millis()))
+    }
 
     /// Stores the number of pages of a host, if it is limited.
-    fn set_group_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError>;
+    fn set_group_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError> {
+        self.change_host(host, |row, _| row.pages = pages)
+    }
 
     /// Stores the kinds of address that a seed's host had at first.
-    fn set_address_kinds(&mut self, host: &str, kinds: AddressKinds) -> Result<(), BackendError>;
+    fn set_address_kinds(&mut self, host: &str, kinds: AddressKinds) -> Result<(), BackendError> {
+        self.change_host(host, |row, _| row.address_kinds = kinds.bits())
+    }
 
     /// Stores the number of pages that link to a domain.
-    fn set_linking_pages(&mut self, domain: &Domain, pages: u32);
+    fn set_linking_pages(&mut self, _domain: &Domain, _pages: u32) {}
 
     /// Stores what a URL adds to the outputs, until it is written: under its number, and with that of its page if it is one.
-    fn record_writes(&mut self, sequence: u64, page: Option<u64>, writes: Vec<(usize, OutputWrite)>);
+    fn record_writes(&mut self, _sequence: u64, _page: Option<u64>, _writes: Vec<(usize, OutputWrite)>) {}
 
     /// Records that the outputs are written up to this position and have these lengths.
-    fn record_outputs_written(&mut self, written: OutputPosition, lengths: Vec<u64>);
+    fn record_outputs_written(&mut self, _written: OutputPosition, _lengths: Vec<u64>) {}
 
     /// An operation failed half-way: nothing since the last commit may become durable.
     fn fail(&mut self, error: &BackendError);
@@ -291,6 +324,25 @@ pub(crate) enum Commit {
 }
 
 impl Commit {
+    /// When the batch of this number is committed, or the one before it if this one is empty: an operation that changed nothing
+    /// depends on earlier changes.
+    pub(crate) fn of_batch(
+        number: u64,
+        is_empty: bool,
+        committed: &watch::Sender<Result<u64, BackendError>>,
+    ) -> Commit {
+        Commit::After(if is_empty { number - 1 } else { number }, committed.subscribe())
+    }
+
+    /// Lets everybody who waits for a commit have this error, unless there was one before.
+    pub(crate) fn fail_all(committed: &watch::Sender<Result<u64, BackendError>>, error: &BackendError) {
+        committed.send_modify(|result| {
+            if result.is_ok() {
+                *result = Err(error.clone());
+            }
+        });
+    }
+
     /// Returns when the operations are durable.
     pub(crate) async fn wait(self) -> Result<(), BackendError> {
         let Commit::After(number, mut committed) = self else { return Ok(()) };

@@ -1,8 +1,8 @@
 //! The URLs that have a priority and wait for a worker, and the decision which of them a worker gets next.
 //!
-//! A URL waits in the queue of its host and priority until its host can be asked. A priority queue is the list of the
+//! A URL waits in the queue of its host and priority until its host is ready for a request. A priority queue is the list of the
 //! domains that have such URLs: a draw chooses the queue, the domains of a queue take turns, and so do the hosts of a
-//! domain. So a URL is bound to a worker as late as possible, and a host that cannot be asked holds up no other.
+//! domain. So a URL is bound to a worker as late as possible, and a host that is not ready delays no other.
 //!
 //! Requisites have no priority. They have a queue of their own, after the priority queues. So have the hosts that are blocked.
 
@@ -38,7 +38,7 @@ use crate::prioritizer::{PriorityQueues, Random, draw};
 use crate::scope::Blocked;
 use crate::task_kind::shown_url;
 
-/// While URLs of so many hosts wait, no further URLs get a priority: each host takes some hundred bytes of memory.
+/// While URLs of this many hosts wait, no further URLs get a priority: each host takes some hundred bytes of memory.
 const MAX_HOSTS: usize = 100_000;
 
 /// Entries that are no longer needed are removed when there are this many, and again when there are twice as many as
@@ -48,10 +48,10 @@ const SWEEP_AT: usize = 10_000;
 /// A URL is leased this long before its host's cooldown ends, so that the worker has it in time.
 const LEASE_AHEAD: Duration = Duration::from_millis(5);
 
-/// If sites have a delay, at most so many URLs of a site are leased. Most requests take less than so many delays.
+/// If sites have a delay, at most this many URLs of a site are leased. Most requests take less than this many delays.
 const MAX_SITE_LEASES: usize = 64;
 
-/// More events than these are not logged, if there are so many at a time.
+/// At most this many events are logged at a time.
 const MAX_EVENTS: usize = 1_000;
 
 /// `Q` is the storage's queue of URLs.
@@ -68,7 +68,7 @@ pub(super) struct WaitingUrls<Q> {
     /// Domains without an owner that have a URL to lease.
     unowned: ReadyDomains,
     workers: Workers,
-    /// Hosts and domains that can be asked again at a time.
+    /// Hosts and domains by the time at which they are ready again.
     timers: BinaryHeap<Reverse<(Instant, Timer)>>,
     /// The number of waiting URLs by priority queue, and of requisites.
     lengths: Vec<usize>,
@@ -183,7 +183,7 @@ impl<Q: Default> WaitingUrls<Q> {
         std::mem::take(&mut self.events)
     }
 
-    /// When the next host or domain can be asked again.
+    /// When the next host or domain is ready again.
     fn first_timer(&self) -> Option<Instant> {
         self.timers.peek().map(|Reverse((at, _))| *at)
     }
@@ -409,7 +409,7 @@ impl<Q: Default> WaitingUrls<Q> {
         }
     }
 
-    /// Records whether a worker got as many URLs as it asked for.
+    /// Records whether a worker got as many URLs as it requested.
     pub(super) fn set_wants_urls(&mut self, worker: WorkerId, wants_urls: bool) {
         self.workers.add(worker).wants_urls = wants_urls;
     }

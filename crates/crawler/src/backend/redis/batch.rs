@@ -3,14 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use redis::ToRedisArgs;
-
 use super::keys::CrawlKeys;
 use super::messages::{Position, Reply, Session, encode};
+use super::write_if::WriteIf;
 use crate::backend::{AdmitCounts, WorkerId};
-
-/// The most words of a command in a script. Lua passes on only so many.
-const MAX_WORDS: usize = 4_000;
 
 /// How many tasks a batch changes, about: no more messages are applied until it is written.
 const MAX_TASKS: usize = 10_000;
@@ -45,6 +41,10 @@ pub(super) struct Batch {
     pub(super) ended_sessions: Vec<WorkerId>,
     /// The position up to which the messages of the workers are applied, if it changed.
     pub(super) applied: Option<Position>,
+    /// The counters and the sessions as they are after the batch, and what is shown of them if that is due.
+    pub(super) checkpoint: Vec<u8>,
+    pub(super) sessions: Vec<u8>,
+    pub(super) status: Option<Vec<u8>>,
 }
 
 impl Batch {
@@ -80,57 +80,55 @@ impl Batch {
         replies.push(reply);
     }
 
-    /// The commands that write the batch, with the counters and sessions as they are after it.
-    pub(super) fn commands(&self, keys: &CrawlKeys, checkpoint: &[u8], sessions: &[u8]) -> Commands {
-        let mut commands = Commands::default();
-        let Batch { tasks, leases, depths, reasons, pages, .. } = self;
-        let tables = [
-            ("tasks", tasks),
-            ("leases", leases),
-            ("depths", depths),
-            ("reasons", reasons),
-            ("pages", pages),
-        ];
-        for (name, rows) in tables {
-            let rows = rows.iter().map(|(id, row)| (id.to_le_bytes().to_vec(), row.as_ref()));
-            commands.hash(&keys.of(name), rows);
+    /// Adds the commands that write the batch.
+    pub(super) fn write(&self, keys: &CrawlKeys, to: WriteIf) -> WriteIf {
+        // The last batch may come after the frontier has let a crawl expire that has ended, hence KEEPTTL.
+        let mut to = to.write(("SET", keys.of("batch"), self.number, "KEEPTTL"));
+        for (name, bytes) in [("checkpoint", &self.checkpoint), ("sessions", &self.sessions)] {
+            to = to.write(("SET", keys.of(name), bytes, "KEEPTTL"));
         }
-        commands.hash(&keys.of("hosts"), self.hosts.iter().map(|(host, row)| (host, row.as_ref())));
-        commands.hash(&keys.of("domains"), self.domains.iter().map(|(domain, pages)| (domain, Some(pages))));
-        commands.hash(
-            &keys.of("lastmods"),
-            self.lastmods.iter().map(|(id, lastmod)| (id.to_le_bytes().to_vec(), Some(lastmod))),
+        if let Some(status) = &self.status {
+            to = to.write(("SET", keys.of("status"), status));
+        }
+        let Batch { tasks, leases, depths, reasons, pages, .. } = self;
+        for (name, rows) in
+            [("tasks", tasks), ("leases", leases), ("depths", depths), ("reasons", reasons), ("pages", pages)]
+        {
+            to = to.write_rows(
+                &keys.of(name),
+                rows.iter().map(|(id, row)| (id.to_le_bytes().to_vec(), row.as_ref())),
+            );
+        }
+        to = to.write_rows(&keys.of("hosts"), self.hosts.iter().map(|(host, row)| (host, row.as_ref())));
+        to = to.write_rows(
+            &keys.of("domains"),
+            self.domains.iter().map(|(domain, pages)| (domain, Some(pages))),
         );
+        let lastmods = self.lastmods.iter().map(|(id, lastmod)| (id.to_le_bytes().to_vec(), Some(lastmod)));
+        to = to.write_rows(&keys.of("lastmods"), lastmods);
         if !self.completed.is_empty() {
-            commands.add(&[b"RPUSH", keys.of("completed").as_bytes(), &self.completed]);
+            to = to.write(("RPUSH", keys.of("completed"), &self.completed));
         }
         for (reply, AdmitCounts { new, seen }) in &self.admitted_seeds {
-            let (key, new, seen) = (keys.seeds(*reply), new.to_string(), seen.to_string());
-            commands.add(&[b"HSET", key.as_bytes(), b"new", new.as_bytes(), b"seen", seen.as_bytes()]);
-            commands.add(&[b"EXPIRE", key.as_bytes(), b"60"]);
+            let key = keys.seeds(*reply);
+            to = to.write(("HSET", &key, "new", new, "seen", seen)).write(("EXPIRE", &key, 60));
         }
         for worker in &self.ended_sessions {
             // A stream that is removed could start again with smaller IDs than the worker has read.
-            commands.add(&[b"XTRIM", keys.replies(*worker).as_bytes(), b"MAXLEN", b"0"]);
+            to = to.write(("XTRIM", keys.replies(*worker), "MAXLEN", 0));
         }
         for (worker, (session, replies)) in &self.replies {
             let message = encode(&FrontierMessageRef { session: *session, replies });
-            commands.add(&[b"XADD", keys.replies(*worker).as_bytes(), b"*", b"m", &message]);
+            to = to.write(("XADD", keys.replies(*worker), "*", "m", message));
         }
         for (worker, position) in &self.read {
-            let position = position.to_string();
-            commands.add(&[b"XTRIM", keys.replies(*worker).as_bytes(), b"MINID", position.as_bytes()]);
+            to = to.write(("XTRIM", keys.replies(*worker), "MINID", position.to_string()));
         }
         if let Some(position) = self.applied {
-            let position = position.to_string();
-            let key = keys.messages();
-            commands.add(&[b"XTRIM", key.as_bytes(), b"MINID", position.as_bytes()]);
-            commands.add(&[b"SET", keys.of("applied").as_bytes(), position.as_bytes(), b"KEEPTTL"]);
+            to = to.write(("XTRIM", keys.of("urls"), "MINID", position.to_string()));
+            to = to.write(("SET", keys.of("applied"), position.to_string(), "KEEPTTL"));
         }
-        // The last batch may come after the frontier has let a crawl expire that has ended.
-        commands.add(&[b"SET", keys.of("checkpoint").as_bytes(), checkpoint, b"KEEPTTL"]);
-        commands.add(&[b"SET", keys.of("sessions").as_bytes(), sessions, b"KEEPTTL"]);
-        commands
+        to
     }
 }
 
@@ -139,44 +137,6 @@ impl Batch {
 struct FrontierMessageRef<'a> {
     session: Session,
     replies: &'a [Reply],
-}
-
-/// Commands, as a script takes them: the number of the words, then the words.
-#[derive(Default)]
-pub(super) struct Commands {
-    pub(super) words: Vec<Vec<u8>>,
-}
-
-impl Commands {
-    pub(super) fn add(&mut self, words: &[&[u8]]) {
-        self.words.push(words.len().to_string().into_bytes());
-        self.words.extend(words.iter().map(|word| word.to_vec()));
-    }
-
-    /// Sets and removes fields of a hash.
-    fn hash<F: ToRedisArgs, V: ToRedisArgs>(
-        &mut self,
-        key: &str,
-        changes: impl Iterator<Item = (F, Option<V>)>,
-    ) {
-        let (mut set, mut removed) = (Vec::new(), Vec::new());
-        for (field, value) in changes {
-            match value {
-                Some(value) => {
-                    field.write_redis_args(&mut set);
-                    value.write_redis_args(&mut set);
-                }
-                None => field.write_redis_args(&mut removed),
-            }
-        }
-        for (command, words) in [("HSET", set), ("HDEL", removed)] {
-            for words in words.chunks(MAX_WORDS) {
-                self.words.push((words.len() + 2).to_string().into_bytes());
-                self.words.extend([command.as_bytes().to_vec(), key.as_bytes().to_vec()]);
-                self.words.extend(words.iter().cloned());
-            }
-        }
-    }
 }
 
 impl std::fmt::Display for Position {
@@ -206,14 +166,5 @@ mod tests {
         let message: FrontierMessage = decode(&bytes).unwrap();
         assert_eq!(message.session, session);
         assert!(matches!(message.replies[..], [Reply::Restart]));
-    }
-
-    #[test]
-    fn long_commands_are_split() {
-        let mut commands = Commands::default();
-        commands.hash("key", (0..5_000u64).map(|id| (id.to_le_bytes().to_vec(), Some(vec![1u8]))));
-        let lengths: Vec<usize> =
-            commands.words.iter().filter_map(|word| std::str::from_utf8(word).ok()?.parse().ok()).collect();
-        assert_eq!(lengths.iter().filter(|length| **length > 1_000).count(), 3, "{lengths:?}");
     }
 }

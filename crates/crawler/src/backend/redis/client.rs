@@ -7,37 +7,35 @@ mod bodies;
 mod exchange;
 mod sent_links;
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::Value;
+use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-pub(super) use self::bodies::{load_bodies, load_body};
 use self::exchange::{Exchange, Pending};
-use self::sent_links::SentLinks;
 use super::super::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
     DiscoveredUrl, DomainTransfer, HostClaim, HostDelay, Lease, Snapshot, TaskId, TransferResult,
     UnprioritizedUrl, WorkerId,
 };
-use super::connection::{Call, Connection};
-use super::control::{Shared as CrawlShared, load_snapshot};
+use super::Result;
+use super::connection::Call;
+use super::control::Shared as CrawlShared;
+use super::data::CrawlData;
 use super::home::AbortOnDrop;
-use super::keys::CrawlKeys;
-use super::messages::{
-    Answer, CompletedLease, FrontierMessage, LeaseRef, NewContent, Position, Request, Session,
-    TransferredDomain, decode, encode,
-};
-use super::stream::read_stream;
+use super::messages::{FrontierMessage, LeaseRef, NewContent, Position, Request, Session, decode, encode};
+use crate::backend::local::state::StoreResult;
 use crate::backend::local::{BackendConfig, compress, secret};
 use crate::error::StorageErrorKind;
 use crate::fetch::http::AddressKinds;
 use crate::modules::output::OutputPosition;
 use crate::prioritizer::Priority;
-use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, ShingleCache};
+use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, ShingleCache, Verdicts};
 use crate::stats::{BodyBytes, RequestCounter};
 
 /// After this time without a message of the frontier, the worker sends one. If Redis has lost earlier ones, the frontier
@@ -69,13 +67,11 @@ pub struct RemoteBackend {
 
 struct Shared {
     exchange: Mutex<Exchange>,
-    sent_links: Mutex<SentLinks>,
     /// Wakes the sender.
     to_send: Notify,
     /// Wakes the tasks that wait for leases.
     leased: Notify,
-    connection: Connection,
-    keys: CrawlKeys,
+    data: CrawlData,
     worker: WorkerId,
     requests: RequestCounter,
 }
@@ -84,20 +80,17 @@ impl RemoteBackend {
     /// Joins a crawl as the worker of this number, since a time by Redis's clock.
     pub(super) fn join(crawl: &CrawlShared, worker: WorkerId, joined_at: u64) -> RemoteBackend {
         let session = Session { joined_at, restarts: 0, random: secret() as u64 };
-        let connection = crawl.connection.clone();
         let shared = Arc::new(Shared {
             exchange: Mutex::new(Exchange::new(session)),
-            sent_links: Mutex::default(),
             to_send: Notify::new(),
             leased: Notify::new(),
-            connection: connection.clone(),
-            keys: crawl.keys.clone(),
+            data: crawl.data.clone(),
             worker,
             requests: RequestCounter::default(),
         });
         let exchanging = Arc::clone(&shared);
-        let exchange = connection.spawn(async move {
-            let failed = tokio::select! {
+        let exchange = crawl.data.connection.spawn(async move {
+            let Err(failed) = tokio::select! {
                 failed = exchanging.send() => failed,
                 failed = exchanging.receive() => failed,
             };
@@ -112,7 +105,7 @@ impl RemoteBackend {
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        self.shared.connection.spawn(future)
+        self.shared.data.connection.spawn(future)
     }
 
     /// For how long the frontier has not replied; `None` if it owes no reply.
@@ -128,16 +121,12 @@ impl RemoteBackend {
     }
 
     /// Returns all leases to the frontier.
-    pub async fn leave(&self) -> Result<(), BackendError> {
-        self.ask(Request::Leave).await.map(drop)
+    pub async fn leave(&self) -> Result<()> {
+        self.ask(Request::Leave).await
     }
 
-    async fn ask(&self, request: Request) -> Result<Answer, BackendError> {
-        let replied = self.shared.start(&request)?;
-        match replied.await {
-            Ok(answer) => Ok(answer),
-            Err(_) => Err(self.shared.failure()),
-        }
+    async fn ask<T: DeserializeOwned>(&self, request: Request) -> Result<T> {
+        self.shared.result(self.shared.start(&request)?).await
     }
 }
 
@@ -146,17 +135,26 @@ impl Shared {
         self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn sent_links(&self) -> MutexGuard<'_, SentLinks> {
-        self.sent_links.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The same, or the error after which nothing is sent any more.
+    fn working(&self) -> Result<MutexGuard<'_, Exchange>> {
+        let exchange = self.exchange();
+        exchange.failure.clone().map_or(Ok(exchange), Err)
+    }
+
+    /// The result of a request.
+    async fn result<T: DeserializeOwned>(&self, reply: oneshot::Receiver<Vec<u8>>) -> Result<T> {
+        let Ok(result) = reply.await else { return Err(self.failure()) };
+        decode(&result).ok_or_else(|| {
+            let message =
+                "cannot use a reply of the frontier; run the same version of crawler in all processes";
+            BackendError::redis(StorageErrorKind::Unsupported, message)
+        })
     }
 
     /// Gives a request its number, and lets it be sent.
-    fn start(&self, request: &Request) -> Result<oneshot::Receiver<Answer>, BackendError> {
+    fn start(&self, request: &Request) -> Result<oneshot::Receiver<Vec<u8>>> {
         let request = encode(request);
-        let mut exchange = self.exchange();
-        if let Some(failure) = &exchange.failure {
-            return Err(failure.clone());
-        }
+        let mut exchange = self.working()?;
         let (reply, replied) = oneshot::channel();
         if !exchange.is_waiting() {
             exchange.last_reply = Instant::now();
@@ -184,64 +182,48 @@ impl Shared {
     }
 
     /// Sends messages until an error.
-    async fn send(&self) -> BackendError {
+    async fn send(&self) -> Result<Infallible> {
         loop {
             self.to_send.notified().await;
             sleep(GATHERING).await;
-            if let Some(failure) = self.exchange().failure.clone() {
-                return failure;
-            }
             while let Some(message) = {
                 let http_requests = self.requests.total();
-                self.exchange().next_message(self.worker, http_requests)
+                self.working()?.next_message(self.worker, http_requests)
             } {
-                let add = Call::new("XADD", self.keys.messages()).arg("*").arg("m").arg(message);
-                if let Err(error) = self.connection.one::<Value>(add).await {
-                    return error;
-                }
+                let add = self.data.call("XADD", "urls").arg(("*", "m", message));
+                self.data.connection.one::<Value>(add).await?;
             }
         }
     }
 
     /// Receives messages until an error.
-    async fn receive(&self) -> BackendError {
-        let (reading, stream) = (self.connection.beside(), self.keys.replies(self.worker));
-        let (mut position, mut before) = (Position::default(), self.connection.connections());
+    async fn receive(&self) -> Result<Infallible> {
+        let (reading, stream) = (self.data.beside(), self.data.keys.replies(self.worker));
+        let (mut position, mut before) = (Position::default(), self.data.connection.connections());
         let mut last_message = Instant::now();
         loop {
-            let read = match read_stream(&reading, &stream, position, MAX_MESSAGES).await {
-                Ok(read) => read,
-                Err(error) => return error,
-            };
-            let mut exchange = self.exchange();
-            if let Some(failure) = exchange.failure.clone() {
-                return failure;
-            }
-            if !read.is_empty() || last_message.elapsed() >= MAX_SILENCE {
-                // What the worker sent last may be lost.
-                if read.is_empty() {
-                    exchange.is_message_due = true;
-                    self.to_send.notify_one();
-                }
+            let read = reading.read_stream(&stream, position, MAX_MESSAGES).await?;
+            let mut exchange = self.working()?;
+            if !read.is_empty() {
                 last_message = Instant::now();
+            } else if last_message.elapsed() >= MAX_SILENCE {
+                // What the worker sent last may be lost.
+                (exchange.is_message_due, last_message) = (true, Instant::now());
             }
             for (at, message) in read {
                 if let Some(message) = decode::<FrontierMessage>(&message) {
-                    let session = exchange.session;
                     exchange.apply(message, self.requests.total());
-                    if exchange.session != session {
-                        self.sent_links().clear();
-                        self.to_send.notify_one();
-                    }
                 }
                 position = at;
             }
             exchange.read = exchange.read.max(position);
-            let now = self.connection.connections();
+            let now = self.data.connection.connections();
             if std::mem::replace(&mut before, now) != now {
                 // Redis may have lost what was sent and received last.
                 exchange.send_again();
                 (position, exchange.read) = (Position::default(), Position::default());
+            }
+            if exchange.is_message_due {
                 self.to_send.notify_one();
             }
             drop(exchange);
@@ -250,55 +232,29 @@ impl Shared {
     }
 
     /// Takes leases that have arrived.
-    fn take_leases(&self, max: usize) -> Result<Vec<Lease>, BackendError> {
-        let mut exchange = self.exchange();
-        if let Some(failure) = &exchange.failure {
-            return Err(failure.clone());
-        }
+    fn take_leases(&self, max: usize) -> Result<Vec<Lease>> {
+        let mut exchange = self.working()?;
         let count = max.min(exchange.leases.len());
         Ok(exchange.leases.drain(..count).collect())
     }
 }
 
-/// The value of an answer of the expected kind.
-macro_rules! answer {
-    ($answer:expr, Answer::$kind:ident) => {
-        match $answer {
-            Answer::$kind(value) => Ok(value),
-            answer => Err(unexpected(&answer)),
-        }
-    };
-}
-
-/// The reply does not fit the request.
-fn unexpected(answer: &Answer) -> BackendError {
-    let message = format!(
-        "cannot use a reply of the frontier, which does not fit the request: {answer:?}; run the same version of crawler in \
-         all processes"
-    );
-    BackendError::redis(StorageErrorKind::Unsupported, message)
-}
-
 impl Backend for RemoteBackend {
-    async fn admit(&self, urls: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
-        answer!(self.ask(Request::Admit(urls)).await?, Answer::Admitted)
+    async fn admit(&self, urls: Vec<DiscoveredUrl>) -> Result<AdmitCounts> {
+        self.ask(Request::Admit(urls)).await
     }
 
     // The frontier process prioritizes.
-    async fn take_unprioritized(
-        &self,
-        _: usize,
-        wait: Duration,
-    ) -> Result<Vec<UnprioritizedUrl>, BackendError> {
+    async fn take_unprioritized(&self, _: usize, wait: Duration) -> Result<Vec<UnprioritizedUrl>> {
         sleep(wait).await;
         Ok(Vec::new())
     }
 
-    async fn enqueue_prioritized(&self, _: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
+    async fn enqueue_prioritized(&self, _: Vec<(TaskId, Priority)>) -> Result<()> {
         Ok(())
     }
 
-    async fn lease(&self, _: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, BackendError> {
+    async fn lease(&self, _: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>> {
         let deadline = Instant::now() + wait;
         loop {
             let mut leased = std::pin::pin!(self.shared.leased.notified());
@@ -311,7 +267,7 @@ impl Backend for RemoteBackend {
                 self.shared.to_send.notify_one();
             }
             if wait.is_zero() {
-                self.ask(Request::Sync).await?;
+                self.ask::<()>(Request::Sync).await?;
                 return self.shared.take_leases(max);
             }
             if timeout_at(deadline, leased).await.is_err() {
@@ -324,31 +280,28 @@ impl Backend for RemoteBackend {
         &self,
         _: WorkerId,
         transfers: Vec<DomainTransfer>,
-    ) -> Result<Vec<TransferResult>, BackendError> {
+    ) -> Result<Vec<TransferResult>> {
         let mut results = Vec::with_capacity(transfers.len());
-        for DomainTransfer { domain, to, leases, cooldowns } in transfers {
-            let (domain, leases) = (domain.as_str().to_owned(), leases.iter().map(LeaseRef::from).collect());
-            let transfer = TransferredDomain { domain, to, leases, cooldowns };
-            let request = Request::TransferDomain(transfer);
-            results.push(answer!(self.ask(request).await?, Answer::Transferred)?);
+        for transfer in transfers {
+            results.push(self.ask(Request::TransferDomain(transfer)).await?);
         }
         Ok(results)
     }
 
-    async fn claim_host(&self, _: WorkerId, host: &str) -> Result<HostClaim, BackendError> {
-        answer!(self.ask(Request::ClaimHost(host.to_owned())).await?, Answer::Claim)
+    async fn claim_host(&self, _: WorkerId, host: &str) -> Result<HostClaim> {
+        self.ask(Request::ClaimHost(host.to_owned())).await
     }
 
-    async fn load_robots(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
-        self.shared.connection.one(Call::new("GET", self.shared.keys.robots(url))).await
+    async fn load_robots(&self, url: &str) -> Result<Option<Vec<u8>>> {
+        self.shared.data.connection.one(Call::new("GET", self.shared.data.keys.robots(url))).await
     }
 
-    async fn store_robots(&self, url: &str, file: &[u8]) -> Result<(), BackendError> {
-        let set = Call::new("SET", self.shared.keys.robots(url)).arg(file);
-        self.shared.connection.one(set.arg("EX").arg(ROBOTS_TTL.as_secs())).await
+    async fn store_robots(&self, url: &str, file: &[u8]) -> Result<()> {
+        let set = Call::new("SET", self.shared.data.keys.robots(url));
+        self.shared.data.connection.one(set.arg((file, "EX", ROBOTS_TTL.as_secs()))).await
     }
 
-    async fn reserve(&self, lease: &Lease, read: BodyBytes) -> Result<BudgetDecision, BackendError> {
+    async fn reserve(&self, lease: &Lease, read: BodyBytes) -> Result<BudgetDecision> {
         let reserved = self.shared.exchange().reserved.remove(&lease.task_id);
         if let Some((lease_id, decision)) = reserved
             && lease_id == lease.lease_id
@@ -356,62 +309,55 @@ impl Backend for RemoteBackend {
         {
             return Ok(decision);
         }
-        answer!(self.ask(Request::Reserve(lease.into(), read)).await?, Answer::Budget)
+        self.ask(Request::Reserve(lease.into(), read)).await
     }
 
-    async fn wait_for_budget(&self, lease: &Lease) -> Result<(), BackendError> {
+    async fn wait_for_budget(&self, lease: &Lease) -> Result<()> {
         // A frontier that takes over does not know which requests wait.
         let replied = self.shared.start(&Request::WaitForBudget(LeaseRef::from(lease)))?;
         let _ = timeout(MAX_BUDGET_WAIT, replied).await;
         Ok(())
     }
 
-    async fn release(&self, lease: &Lease, read: BodyBytes) -> Result<(), BackendError> {
-        self.ask(Request::Release(lease.into(), read)).await.map(drop)
+    async fn release(&self, lease: &Lease, read: BodyBytes) -> Result<()> {
+        self.ask(Request::Release(lease.into(), read)).await
     }
 
-    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<CompleteResult>, BackendError> {
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<CompleteResult>> {
         let mut replies = Vec::with_capacity(completions.len());
         let session = self.shared.exchange().session;
         for mut completion in completions {
-            self.shared.exchange().reserved.remove(&completion.lease.task_id);
-            let depth = completion.outlinks.depth;
-            let (outlinks, sent) = self.shared.sent_links().filter(completion.outlinks, self.key);
-            completion.outlinks = outlinks;
-            let request = Request::Complete(Box::new(CompletedLease::new(completion)));
+            let (depth, sent) = (completion.outlinks.depth, {
+                let mut exchange = self.shared.exchange();
+                exchange.reserved.remove(&completion.lease.task_id);
+                exchange.sent_links.filter(&mut completion.outlinks, self.key)
+            });
+            let request = Request::Complete(LeaseRef::from(&completion.lease), Box::new(completion));
             replies.push((self.shared.start(&request)?, sent, depth));
         }
         let mut results = Vec::with_capacity(replies.len());
         for (reply, sent, depth) in replies {
-            let result = match reply.await {
-                Ok(Answer::Completed(result)) => result,
-                Ok(answer) => return Err(unexpected(&answer)),
-                Err(_) => return Err(self.shared.failure()),
-            };
-            let exchange = self.shared.exchange();
+            let result = self.shared.result(reply).await?;
+            let mut exchange = self.shared.exchange();
             // In a new session, Redis may have lost the links after the reply.
             if matches!(result, CompleteResult::Applied { .. }) && exchange.session == session {
-                self.shared.sent_links().add(sent, depth);
+                exchange.sent_links.add(sent, depth);
             }
             results.push(result);
         }
         Ok(results)
     }
 
-    async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
-        self.ask(Request::SetHostDelay(host.to_owned(), host_delay)).await.map(drop)
+    async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<()> {
+        self.ask(Request::SetHostDelay(host.to_owned(), host_delay)).await
     }
 
-    async fn pin_address_kinds(&self, host: &str, kinds: AddressKinds) -> Result<AddressKinds, BackendError> {
-        let kinds = answer!(
-            self.ask(Request::PinAddressKinds(host.to_owned(), kinds.bits())).await?,
-            Answer::AddressKinds
-        );
-        kinds.map(AddressKinds::from_bits)
+    async fn pin_address_kinds(&self, host: &str, kinds: AddressKinds) -> Result<AddressKinds> {
+        self.ask(Request::PinAddressKinds(host.to_owned(), kinds)).await
     }
 
     // The outputs are part files, which are not recorded.
-    async fn record_outputs_written(&self, _: OutputPosition, _: Vec<u64>) -> Result<(), BackendError> {
+    async fn record_outputs_written(&self, _: OutputPosition, _: Vec<u64>) -> Result<()> {
         Ok(())
     }
 
@@ -429,11 +375,11 @@ impl Backend for RemoteBackend {
         fingerprint: &Fingerprint,
         body: &[u8],
         is_seed: bool,
-    ) -> Result<ContentMatch, BackendError> {
+    ) -> Result<ContentMatch> {
         let stored_body = (self.config.keep_content && fingerprint.stores_body()).then(|| compress(body));
         let page = PageBody { url, content_type: fingerprint.content_type, body };
         let comparison = ExactComparison::new(self.key, &self.config.strip_query, page);
-        let mut verdicts = Vec::new();
+        let mut verdicts = Verdicts::default();
         loop {
             let request = Request::StoreContent(NewContent {
                 url: url.to_owned(),
@@ -443,39 +389,39 @@ impl Backend for RemoteBackend {
                 verdicts: verdicts.clone(),
             });
             match self.ask(request).await? {
-                Answer::Content(ContentMatch::New) => {
+                StoreResult::Done(content_match) => {
                     let id = self.key.url_id(url);
-                    self.shingles.update(id, comparison.into_shingles());
-                    if let Some(body) = &stored_body {
-                        self.store_body(id, body).await?;
+                    if content_match == ContentMatch::New {
+                        self.shingles.update(id, comparison.into_shingles());
+                        if let Some(body) = &stored_body {
+                            self.store_body(id, body).await?;
+                        }
                     }
-                    return Ok(ContentMatch::New);
+                    return Ok(content_match);
                 }
-                Answer::Content(content_match) => return Ok(content_match),
-                Answer::Undecided(pages) => self.compare(&comparison, pages, &mut verdicts).await?,
-                answer => return Err(unexpected(&answer)),
+                StoreResult::Undecided(pages) => self.compare(&comparison, pages, &mut verdicts).await?,
             }
         }
     }
 
-    async fn load_content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
-        self.body(self.key.url_id(url)).await
+    async fn load_content(&self, url: &str) -> Result<Option<Vec<u8>>> {
+        self.shared.data.body(self.key.url_id(url)).await
     }
 
-    async fn outstanding(&self) -> Result<u64, BackendError> {
+    async fn outstanding(&self) -> Result<u64> {
         Ok(self.snapshot().await?.outstanding())
     }
 
     // The frontier process ends the crawl.
-    async fn exhausted_budget(&self) -> Result<Option<Budget>, BackendError> {
+    async fn exhausted_budget(&self) -> Result<Option<Budget>> {
         Ok(None)
     }
 
-    async fn remove_worker(&self, _: WorkerId) -> Result<(), BackendError> {
+    async fn remove_worker(&self, _: WorkerId) -> Result<()> {
         self.leave().await
     }
 
-    async fn snapshot(&self) -> Result<Snapshot, BackendError> {
-        load_snapshot(&self.shared.connection, &self.shared.keys).await
+    async fn snapshot(&self) -> Result<Snapshot> {
+        self.shared.data.snapshot().await
     }
 }

@@ -8,14 +8,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::super::BackendError;
 use super::super::durable::checkpoint::Checkpoint;
+use super::Result;
 use super::batch::Batch;
-use super::connection::{Call, Confirmation, Connection};
-use super::frontier_process::FrontierEnd;
-use super::keys::CrawlKeys;
+use super::frontier_process::{FrontierEnd, FrontierProcess};
 use super::messages::encode;
-use super::scripts;
-use super::storage::RedisStorage;
-use crate::backend::local::LocalBackend;
+use super::write_if::WriteIf;
 use crate::error::StorageErrorKind;
 use crate::log;
 
@@ -25,26 +22,9 @@ const MIN_INTERVAL: Duration = Duration::from_millis(4);
 /// How often counts and queue lengths are written for display.
 const STATUS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Writes batches until the frontier is superseded, or an error.
-pub(super) struct Committer {
-    pub(super) backend: Arc<LocalBackend<RedisStorage>>,
-    pub(super) connection: Connection,
-    pub(super) keys: CrawlKeys,
-    pub(super) epoch: u64,
-    /// What must confirm a batch before the next one is written.
-    pub(super) confirmation: Confirmation,
-}
-
-/// A batch that is ready to be written.
-struct TakenBatch {
-    batch: Batch,
-    checkpoint: Vec<u8>,
-    sessions: Vec<u8>,
-    status: Option<Vec<u8>>,
-}
-
-impl Committer {
-    pub(super) async fn run(&self) -> Result<FrontierEnd, BackendError> {
+impl FrontierProcess {
+    /// Writes batches until the frontier is superseded, or an error.
+    pub(super) async fn commit(&self) -> Result<FrontierEnd> {
         let changed = self.backend.inspect(|state| Arc::clone(&state.storage.changed));
         let (mut started, mut status_at, mut is_status_due) = (None::<Instant>, Instant::now(), false);
         loop {
@@ -69,7 +49,7 @@ impl Committer {
     }
 
     /// Takes the collected changes. An empty batch is taken only for a status that is due.
-    fn take(&self, with_status: bool, is_status_due: bool) -> Result<Option<TakenBatch>, BackendError> {
+    fn take(&self, with_status: bool, is_status_due: bool) -> Result<Option<Batch>> {
         self.backend.inspect(|state| {
             state.storage.committed.borrow().clone()?;
             if self.backend.shared.is_broken() {
@@ -86,28 +66,30 @@ impl Committer {
             let next = Batch::new(storage.batch.number + 1);
             let batch = std::mem::replace(&mut storage.batch, next);
             let sessions = encode(&storage.sessions);
-            Ok(Some(TakenBatch { batch, checkpoint, sessions, status }))
+            Ok(Some(Batch { checkpoint, sessions, status, ..batch }))
         })
     }
 
-    async fn write(&self, taken: TakenBatch) -> Result<Option<FrontierEnd>, BackendError> {
-        let TakenBatch { batch, checkpoint, sessions, status } = taken;
-        let mut commands = batch.commands(&self.keys, &checkpoint, &sessions);
-        if let Some(status) = status {
-            commands.add(&[b"SET", self.keys.of("status").as_bytes(), &status]);
-        }
-        let call = Call::script(&scripts::COMMIT, &self.keys.base);
-        let call = call.arg(self.epoch).arg(batch.number).arg(batch.number - 1).arg(commands.words);
+    async fn write(&self, batch: Batch) -> Result<Option<FrontierEnd>> {
+        let last = if batch.number == 1 { String::new() } else { (batch.number - 1).to_string() };
+        let write = WriteIf::default().condition(("GET", self.data.keys.of("epoch")), self.epoch);
+        let write = batch.write(&self.data.keys, write.condition(("GET", self.data.keys.of("batch")), last));
         let writing = std::time::Instant::now();
-        let written: String = self.connection.confirmed(call, self.confirmation).await?;
+        let failed: u8 =
+            self.data.connection.confirmed(write.call(&self.data.keys.base), self.confirmation).await?;
+        // A batch whose reply was lost is sent again.
+        let is_written = match failed {
+            2 => self.data.get::<Option<u64>>("batch").await? == Some(batch.number),
+            failed => failed == 0,
+        };
         log::committed(writing);
-        self.connection.recorder().record_commit(writing.elapsed());
-        let (end, message) = match written.as_str() {
-            "written" => {
-                self.backend.inspect(|state| drop(state.storage.committed.send_replace(Ok(batch.number))));
-                return Ok(None);
-            }
-            "superseded" => (FrontierEnd::Superseded, "cannot continue: another frontier has taken over"),
+        self.data.connection.recorder().record_commit(writing.elapsed());
+        if is_written {
+            self.backend.inspect(|state| drop(state.storage.committed.send_replace(Ok(batch.number))));
+            return Ok(None);
+        }
+        let (end, message) = match failed {
+            1 => (FrontierEnd::Superseded, "cannot continue: another frontier has taken over"),
             _ => (FrontierEnd::DataLost, "cannot continue: Redis has lost the last changes of the crawl"),
         };
         let error = BackendError::redis(StorageErrorKind::Internal, message);

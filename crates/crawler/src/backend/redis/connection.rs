@@ -28,6 +28,7 @@ pub use self::outage::Notice;
 use self::outage::{Outage, Waiting};
 use self::servers::Servers;
 use super::super::BackendError;
+use super::Result;
 use super::address::{Address, Node};
 use super::home::Home;
 use super::scripts::Lua;
@@ -180,10 +181,7 @@ struct Shared {
 
 impl Connection {
     /// Connects, and checks that a crawl is safe there.
-    pub(super) async fn open(
-        address: &Address,
-        options: RedisConnectOptions,
-    ) -> Result<Connection, BackendError> {
+    pub(super) async fn open(address: &Address, options: RedisConnectOptions) -> Result<Connection> {
         let RedisConnectOptions { connect_timeout, retry_forever, stop, notice, extra_roots } = options;
         let home = Home::new()?;
         let shared = Arc::new(Shared {
@@ -242,12 +240,12 @@ impl Connection {
     }
 
     /// Runs a command. It is repeated if its reply is lost, so it must be idempotent.
-    pub(super) async fn one<T: FromRedisValue>(&self, call: Call) -> Result<T, BackendError> {
+    pub(super) async fn one<T: FromRedisValue>(&self, call: Call) -> Result<T> {
         self.read(self.retry(|| self.send(&call, None)).await?)
     }
 
     /// Runs commands at the same time, whose replies all have one type. None may depend on another one.
-    pub(super) async fn all<T: FromRedisValue>(&self, calls: Vec<Call>) -> Result<Vec<T>, BackendError> {
+    pub(super) async fn all<T: FromRedisValue>(&self, calls: Vec<Call>) -> Result<Vec<T>> {
         let mut running = JoinSet::new();
         for (index, call) in calls.into_iter().enumerate() {
             let connection = self.clone();
@@ -264,12 +262,12 @@ impl Connection {
         &self,
         call: Call,
         confirmation: Confirmation,
-    ) -> Result<T, BackendError> {
+    ) -> Result<T> {
         let confirmation = (confirmation.replicas > 0).then_some(confirmation);
         self.read(self.retry(|| self.send(&call, confirmation)).await?)
     }
 
-    fn read<T: FromRedisValue>(&self, value: Value) -> Result<T, BackendError> {
+    fn read<T: FromRedisValue>(&self, value: Value) -> Result<T> {
         redis::from_redis_value(value).map_err(|error| {
             let what = format!("cannot use a reply of Redis at {}", self.address());
             let remedy = "run the same version of crawler in all processes";
@@ -301,10 +299,7 @@ impl Connection {
     }
 
     /// Repeats an operation until it succeeds or fails for good.
-    async fn retry<T, F: Future<Output = Result<T, Failure>>>(
-        &self,
-        attempt: impl Fn() -> F,
-    ) -> Result<T, BackendError> {
+    async fn retry<T, F: Future<Output = Result<T, Failure>>>(&self, attempt: impl Fn() -> F) -> Result<T> {
         let Shared { servers, outage, address, stop, .. } = &*self.shared;
         let (start, mut pause, mut waiting) = (Instant::now(), Duration::ZERO, None::<Waiting>);
         let mut failure = Failure::Disconnected("no answer".into());

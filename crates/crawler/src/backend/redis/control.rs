@@ -6,13 +6,17 @@ use std::time::Duration;
 use redis::FromRedisValue;
 
 use super::super::{AdmitCounts, BackendError, DiscoveredUrl, Snapshot, WorkerId};
+use super::Result;
 use super::client::RemoteBackend;
 use super::connection::{Call, Confirmation, Connection, Persistence};
+use super::data::CrawlData;
 use super::frontier_process::FrontierProcess;
-use super::keys::CrawlKeys;
+use super::members::Phase;
 use super::messages::{Message, encode};
-use super::{RedisCrawl, RedisHealth, health, opening, purge};
+use super::{RedisCrawl, RedisHealth, health, opening};
 use crate::backend::local::{BackendConfig, UNLIMITED_TTL, secret};
+use crate::error::StorageErrorKind;
+use crate::live_settings::LiveSettings;
 use crate::modules::output::parts::CrawlIdentity;
 use crate::similarity::HashKey;
 use crate::statistics::Recorder;
@@ -42,33 +46,43 @@ pub struct CrawlControl {
 /// What the operations on a crawl need.
 pub(super) struct Shared {
     pub(super) place: RedisCrawl,
-    pub(super) connection: Connection,
-    pub(super) keys: CrawlKeys,
+    pub(super) data: CrawlData,
     pub(super) settings: BackendConfig,
     pub(super) key: HashKey,
     /// What must confirm changes that no process can repeat.
     pub(super) confirmation: Confirmation,
 }
 
+/// Whether a change was stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// It was.
+    Yes,
+    /// Another process has changed something since the version that was given.
+    Outdated,
+    /// The crawl is not running.
+    Over,
+}
+
 impl CrawlControl {
     /// Begins a crawl, or joins the one of this name. Then the settings must be the same, except for the number of workers
     /// and larger budgets.
-    pub async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<CrawlControl, BackendError> {
+    pub async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<CrawlControl> {
         Ok(CrawlControl::new(opening::open(place, settings).await?))
     }
 
     /// Looks at a crawl that exists, to show its status or to stop it.
-    pub async fn attach(place: RedisCrawl) -> Result<CrawlControl, BackendError> {
+    pub async fn attach(place: RedisCrawl) -> Result<CrawlControl> {
         Ok(CrawlControl::new(opening::attach(place).await?))
     }
 
     fn new(shared: Shared) -> CrawlControl {
-        CrawlControl { confirming: shared.connection.beside(), shared: Arc::new(shared) }
+        CrawlControl { confirming: shared.data.connection.beside(), shared: Arc::new(shared) }
     }
 
     /// Removes everything of a crawl, whatever state it is in, and returns how many keys that were.
-    pub async fn purge(place: &RedisCrawl) -> Result<u64, BackendError> {
-        purge::purge(&place.connect().await?, &place.crawl).await
+    pub async fn purge(place: &RedisCrawl) -> Result<u64> {
+        place.connect().await?.purge().await
     }
 
     /// The settings with which the crawl was started. The number of workers is not known.
@@ -77,7 +91,7 @@ impl CrawlControl {
     }
 
     /// Takes over the crawl's frontier. Earlier frontiers can change nothing any more.
-    pub async fn take_over(&self) -> Result<FrontierProcess, BackendError> {
+    pub async fn take_over(&self) -> Result<Arc<FrontierProcess>> {
         FrontierProcess::take_over(&self.shared).await
     }
 
@@ -94,13 +108,13 @@ impl CrawlControl {
 
     /// The name of the crawl, and where Redis is, without user name and password.
     pub fn name_and_address(&self) -> (&str, &str) {
-        (&self.shared.place.crawl, self.shared.connection.address())
+        (&self.shared.place.crawl, self.shared.data.connection.address())
     }
 
     /// What the server may lose of the crawl, if anything.
-    pub async fn durability_warning(&self) -> Result<Option<String>, BackendError> {
-        let address = self.shared.connection.address();
-        Ok(match self.shared.connection.persistence().await? {
+    pub async fn durability_warning(&self) -> Result<Option<String>> {
+        let address = self.shared.data.connection.address();
+        Ok(match self.shared.data.connection.persistence().await? {
             Persistence::AppendOnlyFile | Persistence::Unknown => None,
             Persistence::Nothing => Some(format!(
                 "Redis at {address} has neither an append-only file nor snapshots: if Redis stops, the crawl is lost; set \
@@ -115,22 +129,22 @@ impl CrawlControl {
 
     /// Round trips and commands so far, with those of a frontier and workers of this crawl in the same process.
     pub fn traffic(&self) -> (u64, u64) {
-        self.shared.connection.traffic()
+        self.shared.data.connection.traffic()
     }
 
     /// Records the round trips to Redis of this process.
     pub(crate) fn recorder(&self) -> &Recorder {
-        self.shared.connection.recorder()
+        self.shared.data.connection.recorder()
     }
 
     /// The state of Redis itself.
-    pub async fn health(&self) -> Result<RedisHealth, BackendError> {
-        health::health(&self.shared.connection).await
+    pub async fn health(&self) -> Result<RedisHealth> {
+        health::health(&self.shared.data.connection).await
     }
 
     /// Counts and queue lengths, as the frontier has last written them.
-    pub async fn snapshot(&self) -> Result<Snapshot, BackendError> {
-        load_snapshot(&self.shared.connection, &self.shared.keys).await
+    pub async fn snapshot(&self) -> Result<Snapshot> {
+        self.shared.data.snapshot().await
     }
 
     /// The key of all URL IDs of this crawl.
@@ -139,9 +153,9 @@ impl CrawlControl {
     }
 
     /// Adds entries to the index of listed seeds.
-    pub(crate) async fn extend_seed_index(&self, entries: &[u8]) -> Result<(), BackendError> {
+    pub(crate) async fn extend_seed_index(&self, entries: &[u8]) -> Result<()> {
         for entries in entries.chunks(SEED_INDEX_PART) {
-            let append = Call::new("APPEND", self.shared.keys.of("seed-index")).arg(entries);
+            let append = self.shared.data.call("APPEND", "seed-index").arg(entries);
             // If the command is repeated, the index has some entries twice.
             self.confirmed::<u64>(append).await?;
         }
@@ -149,25 +163,62 @@ impl CrawlControl {
     }
 
     /// The index of listed seeds.
-    pub(crate) async fn seed_index(&self) -> Result<Vec<u8>, BackendError> {
-        let get = Call::new("GET", self.shared.keys.of("seed-index"));
-        Ok(self.ask::<Option<Vec<u8>>>(get).await?.unwrap_or_default())
+    pub(crate) async fn seed_index(&self) -> Result<Vec<u8>> {
+        self.seed_index_after(0).await
+    }
+
+    /// What was changed, and its version.
+    pub async fn live_settings(&self) -> Result<(u64, LiveSettings)> {
+        let get = self.member_call("HMGET", "crawl").arg("live").arg("changes");
+        let (version, changes): (Option<u64>, Option<Vec<u8>>) = self.ask(get).await?;
+        let settings = changes.map(|changes| serde_json::from_slice(&changes)).transpose();
+        // With the defaults in their place, a paused crawl would continue.
+        let settings = settings.map_err(|error| {
+            let message = format!(
+                "cannot read what was changed in the crawl: {error}; use the version of crawler that changed it"
+            );
+            BackendError::redis(StorageErrorKind::Unsupported, message)
+        })?;
+        Ok((version.unwrap_or(0), settings.unwrap_or_default()))
+    }
+
+    /// Stores what was changed, if this is the version of what was changed before.
+    pub(crate) async fn set_live_settings(&self, version: u64, settings: &LiveSettings) -> Result<Stored> {
+        let settings = serde_json::to_vec(settings)
+            .map_err(|error| BackendError::redis(StorageErrorKind::Internal, error.to_string()))?;
+        let version = if version == 0 { String::new() } else { version.to_string() };
+        loop {
+            let phase = match self.members().await?.1.phase {
+                Phase::Seeding => "seeding",
+                Phase::Running => "running",
+                _ => return Ok(Stored::Over),
+            };
+            let key = self.key("crawl");
+            let write = self.if_crawl("phase", phase).condition(("HGET", &key, "live"), &version);
+            let write = write.write(("HSET", &key, "changes", &settings)).write(("HINCRBY", &key, "live", 1));
+            match self.confirmed(write.call(&self.shared.data.keys.members)).await? {
+                0 => return Ok(Stored::Yes),
+                // The phase has just changed.
+                1 => {}
+                _ => return Ok(Stored::Outdated),
+            }
+        }
+    }
+
+    /// The entries of the index of listed seeds after the first `bytes` bytes.
+    pub(crate) async fn seed_index_after(&self, bytes: usize) -> Result<Vec<u8>> {
+        self.ask(self.shared.data.call("GETRANGE", "seed-index").arg((bytes, -1))).await
     }
 
     /// Sends seeds to the frontier. Returns how many were new, unless `is_waiting` is false or no frontier admits them in
     /// time: then they wait for one.
-    pub async fn add_seeds(
-        &self,
-        seeds: &[DiscoveredUrl],
-        is_waiting: bool,
-    ) -> Result<Option<AdmitCounts>, BackendError> {
+    pub async fn add_seeds(&self, seeds: &[DiscoveredUrl], is_waiting: bool) -> Result<Option<AdmitCounts>> {
         let mut replies = Vec::new();
         for seeds in seeds.chunks(SEEDS_PER_MESSAGE) {
             let reply = secret() as u64;
             let message = encode(&Message::Seeds(reply, seeds.to_vec()));
-            let add = Call::new("XADD", self.shared.keys.messages()).arg("*").arg("m").arg(message);
             // If the command is repeated, the seeds are in the seen set already.
-            self.confirmed::<String>(add).await?;
+            self.confirmed::<String>(self.shared.data.call("XADD", "urls").arg(("*", "m", message))).await?;
             replies.push(reply);
         }
         let admitted = async {
@@ -185,9 +236,9 @@ impl CrawlControl {
     }
 
     /// Waits until a frontier has admitted seeds.
-    async fn admitted(&self, reply: u64) -> Result<AdmitCounts, BackendError> {
+    async fn admitted(&self, reply: u64) -> Result<AdmitCounts> {
         loop {
-            let get = Call::new("HMGET", self.shared.keys.seeds(reply)).arg("new").arg("seen");
+            let get = Call::new("HMGET", self.shared.data.keys.seeds(reply)).arg(("new", "seen"));
             if let (Some(new), Some(seen)) = self.ask::<(Option<u64>, Option<u64>)>(get).await? {
                 return Ok(AdmitCounts { new, seen });
             }
@@ -196,7 +247,7 @@ impl CrawlControl {
     }
 
     /// Lets everything of a crawl that has ended expire, apart from its report and settings. Until then it can be resumed.
-    pub(super) async fn let_expire(&self) -> Result<(), BackendError> {
+    pub(super) async fn let_expire(&self) -> Result<()> {
         let ttl = self.shared.settings.ttl.max(MIN_KEPT);
         if ttl >= UNLIMITED_TTL {
             return Ok(());
@@ -206,31 +257,22 @@ impl CrawlControl {
     }
 
     /// Keeps everything of a crawl that continues.
-    pub(super) async fn keep(&self) -> Result<(), BackendError> {
+    pub(super) async fn keep(&self) -> Result<()> {
         self.for_state_keys(|key| Call::new("PERSIST", key)).await
     }
 
-    async fn for_state_keys(&self, call: impl Fn(String) -> Call) -> Result<(), BackendError> {
+    async fn for_state_keys(&self, call: impl Fn(String) -> Call) -> Result<()> {
         let workers = self.snapshot().await?.workers.len();
-        let calls = self.shared.keys.state(workers).map(call).collect();
-        self.shared.connection.all::<u8>(calls).await.map(drop)
+        let calls = self.shared.data.keys.state(workers).map(call).collect();
+        self.shared.data.connection.all::<u8>(calls).await.map(drop)
     }
 
-    pub(super) async fn ask<T: FromRedisValue>(&self, call: Call) -> Result<T, BackendError> {
-        self.shared.connection.one(call).await
+    pub(super) async fn ask<T: FromRedisValue>(&self, call: Call) -> Result<T> {
+        self.shared.data.connection.one(call).await
     }
 
     /// Runs a command whose effect no process can repeat, and waits until replicas have what it wrote.
-    pub(super) async fn confirmed<T: FromRedisValue>(&self, call: Call) -> Result<T, BackendError> {
+    pub(super) async fn confirmed<T: FromRedisValue>(&self, call: Call) -> Result<T> {
         self.confirming.confirmed(call, self.shared.confirmation).await
     }
-}
-
-/// Counts and queue lengths, as the frontier has last written them.
-pub(super) async fn load_snapshot(
-    connection: &Connection,
-    keys: &CrawlKeys,
-) -> Result<Snapshot, BackendError> {
-    let status: Option<Vec<u8>> = connection.one(Call::new("GET", keys.of("status"))).await?;
-    Ok(status.and_then(|status| serde_json::from_slice(&status).ok()).unwrap_or_default())
 }

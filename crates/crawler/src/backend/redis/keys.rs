@@ -2,30 +2,7 @@
 
 use super::super::WorkerId;
 
-/// The names of the keys of a crawl.
-///
-/// ```text
-/// crawler:{NAME:frontier}:  what the frontier has in memory, as of its last batch
-///     urls           stream: the messages to the frontier, with seeds, links that were found, and completions
-///     queue:K        stream: the leases of worker K, and the replies to its requests
-///     tasks          hash: outstanding URLs by task ID
-///     leases         hash: leases and their reservations by task ID
-///     depths         hash: smaller depths of outstanding URLs, by URL ID
-///     completed      list: records of completed URLs
-///     reasons        hash: URLs and outcomes of completed URLs whose records do not tell all, such as failures, by URL ID
-///     pages          hash: fingerprints of stored pages, by URL ID
-///     hosts, domains hashes: delays and page counts of hosts; pages that link to domains
-///     seed-index     string: the hosts, domains or prefixes of listed seeds, as hashes
-///     lastmods       hash: when pages were last modified, by URL ID
-///     checkpoint, sessions, applied: counters, workers, and how far `urls` is applied
-///     epoch, batch   the number of the frontier, and of its last batch
-///     status         counts and queue lengths for display
-///     seeds:N        hash: how many seeds of a submission were new, for a minute
-/// crawler:{NAME:members}:   members with their heartbeats, reports and statistics; the phase of the crawl, and its result
-/// crawler:{NAME:settings}:  the settings that all processes share
-/// crawler:{NAME:cN}:body:ID   page bodies, in parts that a cluster spreads over its nodes
-/// crawler:{NAME:cN}:robots:URL  robots.txt files of other domains
-/// ```
+/// The names of the keys of a crawl, which `README.md` lists.
 #[derive(Debug, Clone)]
 pub(super) struct CrawlKeys {
     crawl: String,
@@ -76,11 +53,6 @@ impl CrawlKeys {
     /// A key of the members and phases.
     pub(super) fn of_members(&self, name: &str) -> String {
         format!("{}{name}", self.members)
-    }
-
-    /// The stream that the frontier reads.
-    pub(super) fn messages(&self) -> String {
-        self.of("urls")
     }
 
     /// The stream that a worker reads.

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use super::super::{BackendError, WorkerId};
 use super::RedisCrawl;
-use super::connection::{Call, Connection};
+use super::Result;
+use super::connection::Call;
 use super::control::CrawlControl;
-use super::keys::CrawlKeys;
+use super::data::CrawlData;
 use super::scripts::{self, Lua};
+use super::write_if::WriteIf;
 use crate::error::StorageErrorKind::Damaged;
 
 /// What a process does for a crawl.
@@ -113,7 +115,7 @@ pub enum JoinResult {
 }
 
 /// The state of a crawl as the scripts return it.
-type StateReply = (String, String, u64, u64, u64, u8, u64, u8);
+type StateReply = (String, String, u64, u64, u64, bool, u64, bool);
 
 impl CrawlControl {
     /// Takes a role, or that of a worker whose number is free. The member `dead` is known to be dead, unless it has sent a
@@ -124,72 +126,65 @@ impl CrawlControl {
         token: &str,
         location: &str,
         dead: Option<&Member>,
-    ) -> Result<JoinResult, BackendError> {
+    ) -> Result<JoinResult> {
         let (dead, heartbeat) = dead.map_or(("-", 0), |dead| (&*dead.token, dead.last_heartbeat));
-        let call = self.member_script(&scripts::JOIN).arg(role.map_or_else(String::new, Role::name));
-        let call = call.arg(token).arg(location).arg(dead).arg(heartbeat);
-        let (result, role, location, token, last_heartbeat): (String, String, String, String, u64) =
-            self.ask(call).await?;
-        let role = Role::named(&role).ok_or_else(|| {
-            BackendError::redis(Damaged, format!("the crawl has a member with an unknown role: {role:?}"))
-        })?;
-        Ok(match result.as_str() {
-            "joined" => JoinResult::Joined(role, last_heartbeat),
-            result => JoinResult::Taken(Member {
-                role,
-                token,
-                location,
-                is_dead: result == "leaving",
-                last_heartbeat,
-                since_heartbeat: Duration::ZERO,
-            }),
-        })
+        let name = role.map_or_else(String::new, Role::name);
+        loop {
+            let call = self.member_script(&scripts::JOIN).arg((&name, token, location, dead, heartbeat));
+            let (role, joined): (String, u64) = self.ask(call).await?;
+            let role = Role::named(&role).ok_or_else(|| {
+                BackendError::redis(Damaged, format!("the crawl has a member with an unknown role: {role:?}"))
+            })?;
+            if joined > 0 {
+                return Ok(JoinResult::Joined(role, joined));
+            }
+            let (members, _) = self.members().await?;
+            // If it is not there, it has just left.
+            if let Some(member) = members.into_iter().find(|member| member.role == role) {
+                return Ok(JoinResult::Taken(member));
+            }
+        }
     }
 
     /// Sends the heartbeat of a member, with the crawl time since its last one, if it counts that. Returns whether the
     /// process still is a member, and the state of the crawl.
-    pub async fn heartbeat(
-        &self,
-        role: Role,
-        token: &str,
-        elapsed: Duration,
-    ) -> Result<(bool, CrawlState), BackendError> {
+    pub async fn heartbeat(&self, role: Role, token: &str, elapsed: Duration) -> Result<(bool, CrawlState)> {
         let call = self.member_script(&scripts::HEARTBEAT);
-        let call = call.arg(role.name()).arg(token).arg(elapsed.as_millis() as u64);
-        let (is_member, phase, end, run, version, elapsed, archived, live, watched): (
-            u8,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-        ) = self.ask(call).await?;
-        Ok((is_member == 1, crawl_state((phase, end, run, version, elapsed, archived, live, watched))))
+        let (is_member, state) = self.ask(call.arg((role.name(), token, elapsed.as_millis() as u64))).await?;
+        Ok((is_member, crawl_state(state)))
     }
 
     /// The members, and the state of the crawl.
-    pub async fn members(&self) -> Result<(Vec<Member>, CrawlState), BackendError> {
-        list_members(&self.shared.connection, &self.shared.keys).await
+    pub async fn members(&self) -> Result<(Vec<Member>, CrawlState)> {
+        list_members(&self.shared.data).await
     }
 
     /// Declares a member dead, unless it has sent a heartbeat since. Returns whether it is.
-    pub async fn declare_dead(&self, member: &Member) -> Result<bool, BackendError> {
-        let call = self.member_script(&scripts::DECLARE_DEAD);
-        let call = call.arg(member.role.name()).arg(&member.token).arg(member.last_heartbeat);
-        Ok(self.ask::<u8>(call).await? == 1)
+    pub async fn declare_dead(&self, member: &Member) -> Result<bool> {
+        let (name, heartbeat, heartbeats) =
+            (member.role.name(), member.last_heartbeat, self.key("heartbeats"));
+        // The heartbeat of a dead member is negative.
+        let dead = format!("-{heartbeat}");
+        let write = self.if_member(&name, &member.token).condition(("HGET", &heartbeats, &name), heartbeat);
+        self.write_if(write.write(("HSET", &heartbeats, &name, &dead))).await?;
+        Ok(self.ask::<Option<String>>(Call::new("HGET", heartbeats).arg(name)).await? == Some(dead))
     }
 
     /// Gives up a role, after the URLs of its process were requeued.
-    pub async fn leave(&self, role: Role, token: &str) -> Result<(), BackendError> {
-        self.ask(self.member_script(&scripts::LEAVE).arg(role.name()).arg(token)).await
+    pub async fn leave(&self, role: Role, token: &str) -> Result<()> {
+        let name = role.name();
+        let hashes = ["members", "heartbeats", "locations"];
+        let leave = |write: WriteIf, hash| write.write(("HDEL", self.key(hash), &name));
+        self.write_if(hashes.into_iter().fold(self.if_member(&name, token), leave)).await.map(drop)
+    }
+
+    fn if_member(&self, name: &str, token: &str) -> WriteIf {
+        WriteIf::default().condition(("HGET", self.key("members"), name), token)
     }
 
     /// Starts a run of the crawl, with metadata for its processes. It does not end before it is
     /// [running](CrawlControl::set_running).
-    pub async fn set_seeding(&self, metadata: &[u8]) -> Result<CrawlState, BackendError> {
+    pub async fn set_seeding(&self, metadata: &[u8]) -> Result<CrawlState> {
         self.set_phase("seeding", "", 0, metadata, "").await
     }
 
@@ -199,23 +194,23 @@ impl CrawlControl {
         &self,
         metadata: &[u8],
         has_new_settings: bool,
-    ) -> Result<CrawlState, BackendError> {
+    ) -> Result<CrawlState> {
         let change = if has_new_settings { "settings" } else { "seeds" };
         self.set_phase("seeding", "", 0, metadata, change).await
     }
 
     /// All seeds of a run are submitted.
-    pub async fn set_running(&self, run: u64) -> Result<CrawlState, BackendError> {
+    pub async fn set_running(&self, run: u64) -> Result<CrawlState> {
         self.set_phase("running", "", run, b"", "").await
     }
 
     /// Ends a run, unless another one was started meanwhile.
-    pub async fn set_ended(&self, run: u64, end: &str) -> Result<CrawlState, BackendError> {
+    pub async fn set_ended(&self, run: u64, end: &str) -> Result<CrawlState> {
         self.set_phase("ended", end, run, b"", "").await
     }
 
     /// Lets everything of a crawl that has ended expire, unless another run was started meanwhile.
-    pub async fn archive(&self, run: u64) -> Result<CrawlState, BackendError> {
+    pub async fn archive(&self, run: u64) -> Result<CrawlState> {
         let state = self.set_phase("archived", "", run, b"", "").await?;
         if state.is_archived {
             self.let_expire().await?;
@@ -228,7 +223,7 @@ impl CrawlControl {
     }
 
     /// Keeps everything of a crawl that is resumed.
-    pub async fn unarchive(&self, state: &CrawlState) -> Result<(), BackendError> {
+    pub async fn unarchive(&self, state: &CrawlState) -> Result<()> {
         // A frontier that was about to archive an earlier run may have been killed.
         self.keep().await?;
         if state.is_archived {
@@ -244,77 +239,88 @@ impl CrawlControl {
         run: u64,
         metadata: &[u8],
         change: &'static str,
-    ) -> Result<CrawlState, BackendError> {
-        let call = self.member_script(&scripts::SET_PHASE).arg(to).arg(end).arg(run).arg(metadata);
-        Ok(crawl_state(self.confirmed(call.arg(change)).await?))
+    ) -> Result<CrawlState> {
+        let call = self.member_script(&scripts::SET_PHASE).arg((to, end, run, metadata, change));
+        Ok(crawl_state(self.confirmed(call).await?))
     }
 
     /// Records that the frontier has written its state. If it is missing later, Redis has lost it.
-    pub async fn set_begun(&self) -> Result<(), BackendError> {
+    pub async fn set_begun(&self) -> Result<()> {
         self.ask(self.member_call("HSET", "crawl").arg("begun").arg(1)).await
     }
 
     /// Stores the report of a member, by a name.
-    pub async fn report(&self, name: &str, report: &str) -> Result<(), BackendError> {
+    pub async fn report(&self, name: &str, report: &str) -> Result<()> {
         self.ask(self.member_call("HSET", "reports").arg(name).arg(report)).await
     }
 
     /// The reports of all members.
-    pub async fn reports(&self) -> Result<BTreeMap<String, String>, BackendError> {
+    pub async fn reports(&self) -> Result<BTreeMap<String, String>> {
         self.ask(self.member_call("HGETALL", "reports")).await
     }
 
     /// Stores a field of the statistics for the process of this token. Returns false if the crawl does not take it.
-    pub(crate) async fn store_statistics(
-        &self,
-        field: &str,
-        token: &str,
-        value: &[u8],
-    ) -> Result<bool, BackendError> {
-        let call = self.member_script(&scripts::STORE_STATISTICS).arg(field).arg(token).arg(value);
-        Ok(self.ask::<u8>(call).await? == 1)
+    pub(crate) async fn store_statistics(&self, field: &str, token: &str, value: &[u8]) -> Result<bool> {
+        self.ask(self.member_script(&scripts::STORE_STATISTICS).arg((field, token, value))).await
     }
 
     /// Lets the processes of the crawl store their statistics more often for so long.
-    pub(crate) async fn watch_statistics(&self, time: Duration) -> Result<(), BackendError> {
+    pub(crate) async fn watch_statistics(&self, time: Duration) -> Result<()> {
         self.ask(self.member_call("SET", "watched").arg(1).arg("EX").arg(time.as_secs())).await
     }
 
     /// The statistics of all processes, by their tokens. Those that were merged with others are empty.
-    pub(crate) async fn statistics(&self) -> Result<BTreeMap<String, Vec<u8>>, BackendError> {
+    pub(crate) async fn statistics(&self) -> Result<BTreeMap<String, Vec<u8>>> {
         self.ask(self.member_call("HGETALL", "statistics")).await
     }
 
-    /// Replaces the statistics of processes that are gone by their sum with those that were merged before, unless another
+    /// Replaces the `stored` statistics of processes that are gone by their sum with those that were merged before, unless another
     /// process has done that.
     pub(crate) async fn merge_statistics(
         &self,
         merged: &[u8],
         tokens: &[&String],
-    ) -> Result<(), BackendError> {
-        let mut call = self.member_script(&scripts::MERGE_STATISTICS).arg(merged);
-        for token in tokens {
-            call = call.arg(*token);
-        }
-        self.ask::<u8>(call).await.map(drop)
+        stored: &BTreeMap<String, Vec<u8>>,
+    ) -> Result<()> {
+        let key = self.key("statistics");
+        let unchanged =
+            |write: WriteIf, token: &&String| write.condition(("HGET", &key, *token), &stored[*token]);
+        let write = tokens.iter().fold(WriteIf::default(), unchanged).write(("HSET", &key, "merged", merged));
+        let write = write.write_rows(&key, tokens.iter().map(|token| (*token, Some(""))));
+        self.write_if(write).await.map(drop)
     }
 
     /// Stores the result of a run, unless another one was started meanwhile.
-    pub async fn store_result(&self, run: u64, result: &str) -> Result<(), BackendError> {
-        self.ask(self.member_script(&scripts::STORE_RESULT).arg(run).arg(result)).await
+    pub async fn store_result(&self, run: u64, result: &str) -> Result<()> {
+        let write = self.if_crawl("phase", "ended").condition(("HGET", self.key("crawl"), "run"), run);
+        self.write_if(write.write(("SET", self.key("result"), result))).await.map(drop)
     }
 
     /// The result of a crawl that has ended.
-    pub async fn result(&self) -> Result<Option<String>, BackendError> {
+    pub async fn result(&self) -> Result<Option<String>> {
         self.ask(self.member_call("GET", "result")).await
     }
 
-    pub(super) fn member_call(&self, command: &str, name: &str) -> Call {
-        Call::new(command, self.shared.keys.of_members(name))
+    pub(super) fn key(&self, name: &str) -> String {
+        self.shared.data.keys.of_members(name)
     }
 
-    pub(super) fn member_script(&self, script: &'static Lua) -> Call {
-        Call::script(script, &self.shared.keys.members)
+    pub(super) fn member_call(&self, command: &str, name: &str) -> Call {
+        Call::new(command, self.key(name))
+    }
+
+    fn member_script(&self, script: &'static Lua) -> Call {
+        Call::script(script, &self.shared.data.keys.members)
+    }
+
+    /// A condition on a field of the crawl.
+    pub(super) fn if_crawl(&self, field: &str, value: &str) -> WriteIf {
+        WriteIf::default().condition(("HGET", self.key("crawl"), field), value)
+    }
+
+    /// Returns the number of the condition that did not hold, or 0.
+    pub(super) async fn write_if(&self, write: WriteIf) -> Result<u8> {
+        self.ask(write.call(&self.shared.data.keys.members)).await
     }
 }
 
@@ -339,42 +345,31 @@ impl CrawlInfo {
 }
 
 /// What Redis has about a crawl apart from its settings; `None` if it was never started.
-pub async fn crawl_info(place: &RedisCrawl) -> Result<Option<CrawlInfo>, BackendError> {
-    let (connection, keys) = (place.connect().await?, CrawlKeys::new(&place.crawl));
-    let metadata = Call::new("HGET", keys.of_members("crawl")).arg("metadata");
-    let Some(metadata) = connection.one(metadata).await? else { return Ok(None) };
-    let has_result = connection.one::<u8>(Call::new("EXISTS", keys.of_members("result"))).await? == 1;
-    let (members, state) = list_members(&connection, &keys).await?;
+pub async fn crawl_info(place: &RedisCrawl) -> Result<Option<CrawlInfo>> {
+    let data = place.connect().await?;
+    let metadata = Call::new("HGET", data.keys.of_members("crawl")).arg("metadata");
+    let Some(metadata) = data.connection.one(metadata).await? else { return Ok(None) };
+    let has_result = data.connection.one(Call::new("EXISTS", data.keys.of_members("result"))).await?;
+    let (members, state) = list_members(&data).await?;
     Ok(Some(CrawlInfo { metadata, state, has_result, members: members.len() }))
 }
 
-async fn list_members(
-    connection: &Connection,
-    keys: &CrawlKeys,
-) -> Result<(Vec<Member>, CrawlState), BackendError> {
-    type Row = (String, String, String, u8, u64, u64);
-    let (rows, phase, end, run, version, elapsed, archived, live, watched): (
-        Vec<Row>,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-    ) = connection.one(Call::script(&scripts::LIST_MEMBERS, &keys.members)).await?;
-    let member = |(role, token, location, is_dead, last_heartbeat, since_heartbeat): Row| {
-        let (role, is_dead) = (Role::named(&role)?, is_dead == 1);
-        let since_heartbeat = Duration::from_millis(since_heartbeat);
-        Some(Member { role, token, location, is_dead, last_heartbeat, since_heartbeat })
+async fn list_members(data: &CrawlData) -> Result<(Vec<Member>, CrawlState)> {
+    type Texts = BTreeMap<String, String>;
+    let (tokens, heartbeats, mut locations, now, state): (Texts, BTreeMap<String, i64>, Texts, u64, _) =
+        data.connection.one(Call::script(&scripts::LIST_MEMBERS, &data.keys.members)).await?;
+    let member = |(name, token): (String, String)| {
+        let (role, heartbeat) = (Role::named(&name)?, *heartbeats.get(&name)?);
+        let (location, last_heartbeat) = (locations.remove(&name)?, heartbeat.unsigned_abs());
+        let since_heartbeat = Duration::from_millis(now.saturating_sub(last_heartbeat));
+        Some(Member { role, token, location, is_dead: heartbeat < 0, last_heartbeat, since_heartbeat })
     };
-    let mut members: Vec<Member> = rows.into_iter().filter_map(member).collect();
+    let mut members: Vec<Member> = tokens.into_iter().filter_map(member).collect();
     members.sort_by_key(|member| member.role);
-    Ok((members, crawl_state((phase, end, run, version, elapsed, archived, live, watched))))
+    Ok((members, crawl_state(state)))
 }
 
-fn crawl_state((phase, end, run, version, elapsed, archived, live, watched): StateReply) -> CrawlState {
+fn crawl_state((phase, end, run, version, elapsed, is_archived, live, is_watched): StateReply) -> CrawlState {
     let phase = match phase.as_str() {
         "seeding" => Phase::Seeding,
         "running" => Phase::Running,
@@ -382,6 +377,6 @@ fn crawl_state((phase, end, run, version, elapsed, archived, live, watched): Sta
         "purged" => Phase::Purged,
         _ => Phase::Unknown,
     };
-    let (elapsed, is_archived) = (Duration::from_millis(elapsed), archived == 1);
-    CrawlState { phase, run, version, elapsed, is_archived, live, is_watched: watched == 1 }
+    let elapsed = Duration::from_millis(elapsed);
+    CrawlState { phase, run, version, elapsed, is_archived, live, is_watched }
 }

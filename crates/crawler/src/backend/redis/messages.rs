@@ -4,20 +4,15 @@
 //! consecutive numbers, so that one that arrives twice is applied once, and one that was lost is sent again.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::super::{
-    AdmitCounts, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl, HostClaim,
-    HostDelay, Lease, Outlinks, TaskId, TransferResult, WorkerId,
+    BudgetDecision, Completion, DiscoveredUrl, DomainTransfer, HostDelay, Lease, TaskId, WorkerId,
 };
-use crate::domain::Domain;
-use crate::outcome::Outcome;
+use crate::fetch::http::AddressKinds;
+use crate::similarity::Verdicts;
 use crate::stats::BodyBytes;
-use crate::url_record::RequestRecord;
-use crate::visit::ResponseFacts;
 
 /// Identifies the session of a worker: from when its process joins until it leaves or has to start a new session. Of two
 /// sessions of a worker, the larger one is the later one.
@@ -81,7 +76,7 @@ impl From<&Lease> for LeaseRef {
     }
 }
 
-/// A request of a worker.
+/// A request of a worker. The result of each is what the operation of the backend returns.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
     /// Replies when everything before it is applied.
@@ -90,12 +85,13 @@ pub(super) enum Request {
     Reserve(LeaseRef, BodyBytes),
     WaitForBudget(LeaseRef),
     Release(LeaseRef, BodyBytes),
+    /// The result is a `StoreResult`.
     StoreContent(NewContent),
-    Complete(Box<CompletedLease>),
+    Complete(LeaseRef, Box<Completion>),
     SetHostDelay(String, HostDelay),
-    PinAddressKinds(String, u64),
+    PinAddressKinds(String, AddressKinds),
     ClaimHost(String),
-    TransferDomain(TransferredDomain),
+    TransferDomain(DomainTransfer),
     /// The worker returns its leases and sends nothing more.
     Leave,
 }
@@ -109,93 +105,7 @@ pub(super) struct NewContent {
     pub(super) body_bytes: Option<u64>,
     pub(super) is_seed: bool,
     /// Whether it is a near-duplicate of each page with which it was compared exactly, by the ID of that page's URL.
-    pub(super) verdicts: Vec<(u64, bool)>,
-}
-
-/// A domain that its owner transfers to another worker.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct TransferredDomain {
-    pub(super) domain: String,
-    pub(super) to: WorkerId,
-    pub(super) leases: Vec<LeaseRef>,
-    pub(super) cooldowns: Vec<(String, HostDelay)>,
-}
-
-/// The result of a lease.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct CompletedLease {
-    pub(super) lease: LeaseRef,
-    outcome: Outcome,
-    bytes: BodyBytes,
-    outlinks: Outlinks,
-    sitemaps: Outlinks,
-    requisites: Outlinks,
-    lastmods: Vec<(u64, u32)>,
-    linked_domains: Vec<String>,
-    rejected_links: BTreeMap<Cow<'static, str>, u64>,
-    host_delay: Option<HostDelay>,
-    site_cooldown: Duration,
-}
-
-impl CompletedLease {
-    pub(super) fn new(completion: Completion) -> CompletedLease {
-        let Completion {
-            lease,
-            outcome,
-            bytes,
-            outlinks,
-            sitemaps,
-            requisites,
-            lastmods,
-            linked_domains,
-            rejected_links,
-            ..
-        } = completion;
-        CompletedLease {
-            lease: LeaseRef::from(&lease),
-            outcome,
-            bytes,
-            outlinks,
-            sitemaps,
-            requisites,
-            lastmods,
-            linked_domains: linked_domains.iter().map(|domain| domain.as_str().to_owned()).collect(),
-            rejected_links,
-            host_delay: completion.host_delay,
-            site_cooldown: completion.site_cooldown,
-        }
-    }
-
-    pub(super) fn into_completion(self, lease: Lease) -> Completion {
-        let CompletedLease {
-            outcome,
-            bytes,
-            outlinks,
-            sitemaps,
-            requisites,
-            lastmods,
-            linked_domains,
-            rejected_links,
-            ..
-        } = self;
-        Completion {
-            lease,
-            outcome,
-            bytes,
-            outlinks,
-            sitemaps,
-            requisites,
-            lastmods,
-            linked_domains: linked_domains.iter().map(|name| Domain::named(name)).collect(),
-            rejected_links,
-            // The worker has written the page to its part files.
-            writes: Vec::new(),
-            request: RequestRecord::default(),
-            response: ResponseFacts::default(),
-            host_delay: self.host_delay,
-            site_cooldown: self.site_cooldown,
-        }
-    }
+    pub(super) verdicts: Verdicts,
 }
 
 /// A message in the stream that a worker reads.
@@ -208,38 +118,13 @@ pub(super) struct FrontierMessage {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Reply {
-    /// The reply to the request of this number.
-    To(u64, Answer),
+    /// The encoded result of the request of this number.
+    To(u64, Vec<u8>),
     /// A lease, its number within the session, and what is reserved for its first request.
     Lease(u64, Lease, BudgetDecision),
     /// The frontier does not know the session, because Redis has lost what the frontier wrote last. The leases of the
     /// session have ended. The worker has to start a new one.
     Restart,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
-    Done,
-    Admitted(AdmitCounts),
-    Budget(BudgetDecision),
-    Content(ContentMatch),
-    /// The page must be compared with these pages first.
-    Undecided(Vec<BorderPage>),
-    Completed(CompleteResult),
-    AddressKinds(u64),
-    Claim(HostClaim),
-    Transferred(TransferResult),
-}
-
-/// A stored page that must be compared exactly with a new one.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct BorderPage {
-    /// The ID of its URL.
-    pub(super) id: u64,
-    pub(super) url: String,
-    pub(super) content_type: Vec<u8>,
-    /// Decides if its body is not stored.
-    pub(super) is_similar: bool,
 }
 
 /// Encodes a message or a part of one.
@@ -258,6 +143,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::backend::Outlinks;
+    use crate::outcome::Outcome;
     use crate::outcome::tests::all_outcomes;
 
     #[test]

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::super::BackendError;
 use super::RedisCrawl;
+use super::Result;
 use super::connection::{Call, Confirmation, Connection};
 use super::control::Shared;
-use super::keys::CrawlKeys;
-use super::scripts;
+use super::data::CrawlData;
+use super::write_if::WriteIf;
 use crate::backend::local::{BackendConfig, HostLimits, secret};
 use crate::error::StorageErrorKind::{Damaged, NotFound, SettingsDiffer};
 use crate::prioritizer::PriorityQueues;
@@ -18,7 +19,7 @@ use crate::time_text::time_text;
 use crate::visit::VisitSettings;
 
 /// The layout of the keys. A crawl of another layout is refused.
-const LAYOUT: u32 = 9;
+const LAYOUT: u32 = 10;
 
 /// What may be raised when a crawl is resumed.
 const BUDGETS: [&str; 4] = ["--max-pages", "--max-bytes", "--max-pages-per-host", "--max-pages-per-site"];
@@ -33,44 +34,55 @@ const IN_MILLISECONDS: &str = " in milliseconds";
 const SECRET: &str = "secret";
 
 /// Begins a crawl, or joins the one of this name.
-pub(super) async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<Shared, BackendError> {
-    let connection = place.connect().await?;
-    let (crawl, keys) = (&place.crawl, CrawlKeys::new(&place.crawl));
+pub(super) async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<Shared> {
+    let data = place.connect().await?;
+    let (crawl, CrawlData { connection, keys }) = (&place.crawl, &data);
     let mut ours = described(&settings);
     ours.insert("--delay in milliseconds", milliseconds(place.delay).to_string());
     ours.insert(SECRET, format!("{:032x}", secret()));
-    let begin = Call::script(&scripts::BEGIN, &keys.settings);
-    let begin = ours.iter().fold(begin, |begin, (name, value)| {
-        begin.arg(*name).arg(value).arg(match *name {
-            SECRET => "first",
-            name if BUDGETS.contains(&name) => "budget",
-            _ => "fixed",
-        })
-    });
-    let theirs: BTreeMap<String, String> = connection.one(begin).await?;
-    agree(crawl, connection.address(), &ours, &theirs)?;
-    let key = hash_key(&connection, crawl, &theirs)?;
+    let hash = format!("{}settings", keys.settings);
+    let theirs = loop {
+        let theirs: BTreeMap<String, String> = connection.one(Call::new("HGETALL", &hash)).await?;
+        // Budgets that were raised. A crawl that begins has everything from here.
+        let is_raised = |(name, our): &(&&str, &String)| match theirs.get(**name) {
+            Some(their) => BUDGETS.contains(*name) && number(their) < number(our),
+            None => theirs.is_empty(),
+        };
+        if !theirs.is_empty() {
+            agree(crawl, connection.address(), &ours, &theirs)?;
+        }
+        let raised: Vec<_> = ours.iter().filter(is_raised).collect();
+        if raised.is_empty() {
+            break theirs;
+        }
+        let unchanged = raised.iter().fold(WriteIf::default(), |write, (name, _)| {
+            write.condition(("HGET", &hash, **name), theirs.get(**name).map_or("", String::as_str))
+        });
+        let write = unchanged.write_rows(&hash, raised.into_iter().map(|(name, our)| (*name, Some(our))));
+        connection.one::<u8>(write.call(&keys.settings)).await?;
+    };
+    let key = hash_key(connection, crawl, &theirs)?;
     let replicas = match place.replicas {
         Some(replicas) => replicas.into(),
         None => connection.replicas().await?.min(1),
     };
     let confirmation = Confirmation { replicas, timeout: CONFIRM_TIMEOUT };
-    Ok(Shared { place, connection, keys, settings, key, confirmation })
+    Ok(Shared { place, data, settings, key, confirmation })
 }
 
 /// Looks at a crawl that exists, without joining it.
-pub(super) async fn attach(place: RedisCrawl) -> Result<Shared, BackendError> {
-    let connection = place.connect().await?;
-    let (crawl, keys) = (&place.crawl, CrawlKeys::new(&place.crawl));
+pub(super) async fn attach(place: RedisCrawl) -> Result<Shared> {
+    let data = place.connect().await?;
+    let (crawl, CrawlData { connection, keys }) = (&place.crawl, &data);
     let read = Call::new("HGETALL", format!("{}settings", keys.settings));
     let theirs: BTreeMap<String, String> = connection.one(read).await?;
     if theirs.is_empty() {
         return Err(BackendError::redis(NotFound, no_such_crawl_at(crawl, connection.address())));
     }
-    let settings = settings_of(&theirs).ok_or_else(|| damaged(&connection, crawl))?;
-    let key = hash_key(&connection, crawl, &theirs)?;
+    let settings = settings_of(&theirs).ok_or_else(|| damaged(connection, crawl))?;
+    let key = hash_key(connection, crawl, &theirs)?;
     let confirmation = Confirmation { replicas: 0, timeout: CONFIRM_TIMEOUT };
-    Ok(Shared { place, connection, keys, settings, key, confirmation })
+    Ok(Shared { place, data, settings, key, confirmation })
 }
 
 /// The error for a crawl that was never started, or was purged.
@@ -83,11 +95,7 @@ fn no_such_crawl_at(crawl: &str, address: impl std::fmt::Display) -> String {
 }
 
 /// The key of all hashes of a crawl.
-fn hash_key(
-    connection: &Connection,
-    crawl: &str,
-    theirs: &BTreeMap<String, String>,
-) -> Result<HashKey, BackendError> {
+fn hash_key(connection: &Connection, crawl: &str, theirs: &BTreeMap<String, String>) -> Result<HashKey> {
     let secret = theirs.get(SECRET).and_then(|secret| u128::from_str_radix(secret, 16).ok());
     secret.map(HashKey::new).ok_or_else(|| damaged(connection, crawl))
 }
@@ -170,10 +178,9 @@ fn agree(
     address: &str,
     ours: &BTreeMap<&'static str, String>,
     theirs: &BTreeMap<String, String>,
-) -> Result<(), BackendError> {
+) -> Result<()> {
     for (name, our) in ours.iter().filter(|(name, _)| **name != SECRET) {
         let their = theirs.get(*name).map_or("unknown", String::as_str);
-        let number = |text: &str| text.parse().unwrap_or(u64::MAX);
         // A budget that is larger here was not raised because another setting differs, which is the error.
         if BUDGETS.contains(name) && number(their) <= number(our) {
             continue;
@@ -196,6 +203,10 @@ fn agree(
         }
     }
     Ok(())
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap_or(u64::MAX)
 }
 
 /// The name of a setting in messages.

@@ -3,68 +3,95 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::durable::records::take;
-use super::messages::{decode, encode};
-use super::outcome_code::OutcomeCode;
 use crate::backend::local::storage::{CompletedUrl, QueuedTask};
-use crate::outcome::Outcome;
+use crate::outcome::{HTTP, LABELS, Outcome};
 use crate::task::Depth;
 
 /// A completed URL. A crawl has millions of them, so a record has no text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CompletedRecord {
     /// The ID of the URL.
+    #[serde(with = "postcard::fixint::le")]
     pub(super) id: u64,
     /// The ID of the URL of the page on which it was found. A seed has its own.
+    #[serde(with = "postcard::fixint::le")]
     pub(super) from: u64,
     pub(super) depth: Depth,
     pub(super) code: OutcomeCode,
     /// Unix time in seconds.
+    #[serde(with = "postcard::fixint::le")]
     pub(super) completed_at: u32,
     /// The page number; 0 if it was not a page.
-    pub(super) page_number: u32,
+    pub(super) page_number: u64,
 }
 
 impl CompletedRecord {
-    pub(super) const BYTES: usize = 29;
-
-    pub(super) fn new(id: u64, task: &QueuedTask, completed: &CompletedUrl, now: u64) -> CompletedRecord {
+    pub(super) fn new(id: u64, task: &QueuedTask, completed: &CompletedUrl) -> CompletedRecord {
         CompletedRecord {
             id,
             from: task.from.0,
             depth: completed.depth,
             code: OutcomeCode::of(completed.outcome, task.redirects > 0),
-            completed_at: u32::try_from(now).unwrap_or(u32::MAX),
-            page_number: completed.page_number.map_or(0, |number| u32::try_from(number).unwrap_or(u32::MAX)),
+            completed_at: u32::try_from(completed.at / 1000).unwrap_or(u32::MAX),
+            page_number: completed.page_number.unwrap_or(0),
         }
     }
 
-    pub(super) fn to_bytes(self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(CompletedRecord::BYTES);
-        bytes.extend(self.id.to_le_bytes());
-        bytes.extend(self.from.to_le_bytes());
-        bytes.extend(u16::try_from(self.depth).unwrap_or(u16::MAX).to_le_bytes());
-        bytes.push(self.code.byte);
-        bytes.extend(self.code.status.to_le_bytes());
-        bytes.extend(self.completed_at.to_le_bytes());
-        bytes.extend(self.page_number.to_le_bytes());
-        bytes
+    /// Reads all records of a batch; `None` if it is damaged.
+    pub(super) fn read_all(mut batch: &[u8], records: &mut Vec<CompletedRecord>) -> Option<()> {
+        while !batch.is_empty() {
+            let record;
+            (record, batch) = postcard::take_from_bytes(batch).ok()?;
+            records.push(record);
+        }
+        Some(())
+    }
+}
+
+/// The index of a label is less than this.
+const MAX_LABELS: u8 = 64;
+/// A flag in the byte of the index: links were followed from the URL.
+const HAS_LINKS: u8 = 64;
+/// A flag in the byte of the index: the URL was found through a redirect, not a link.
+const BY_REDIRECT: u8 = 128;
+
+/// The outcome of a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OutcomeCode {
+    /// The index of the label, and flags.
+    pub(super) byte: u8,
+    /// The HTTP status, or 0.
+    pub(super) status: u16,
+}
+
+impl OutcomeCode {
+    pub(super) fn of(outcome: &Outcome, by_redirect: bool) -> OutcomeCode {
+        // An outcome without a label here is shown as unknown.
+        let (label, status) = match outcome {
+            Outcome::HttpStatus { code, .. } => (HTTP.into(), *code),
+            outcome => (outcome.label(), 0),
+        };
+        let index = LABELS.iter().position(|known| *known == label).unwrap_or(LABELS.len());
+        let links = if outcome.has_links() { HAS_LINKS } else { 0 };
+        OutcomeCode { byte: index as u8 + links + if by_redirect { BY_REDIRECT } else { 0 }, status }
     }
 
-    pub(super) fn from_bytes(mut bytes: &[u8]) -> Option<CompletedRecord> {
-        let id = u64::from_le_bytes(take(&mut bytes)?);
-        let from = u64::from_le_bytes(take(&mut bytes)?);
-        let depth = u16::from_le_bytes(take(&mut bytes)?).into();
-        let [byte] = take(&mut bytes)?;
-        let code = OutcomeCode { byte, status: u16::from_le_bytes(take(&mut bytes)?) };
-        let completed_at = u32::from_le_bytes(take(&mut bytes)?);
-        let page_number = u32::from_le_bytes(take(&mut bytes)?);
-        Some(CompletedRecord { id, from, depth, code, completed_at, page_number })
+    /// Whether links were followed from the URL.
+    pub(super) fn has_links(self) -> bool {
+        self.byte & HAS_LINKS != 0
     }
 
-    /// All records of a list, which has been written batch by batch.
-    pub(super) fn all(bytes: &[u8]) -> impl Iterator<Item = Option<CompletedRecord>> {
-        bytes.chunks(CompletedRecord::BYTES).map(CompletedRecord::from_bytes)
+    pub(super) fn by_redirect(self) -> bool {
+        self.byte & BY_REDIRECT != 0
+    }
+
+    /// The label.
+    pub(super) fn label(self) -> String {
+        match (self.status, LABELS.get(usize::from(self.byte % MAX_LABELS))) {
+            (0, Some(label)) => (*label).to_owned(),
+            (0, None) => "unknown".to_owned(),
+            (status, _) => format!("{HTTP} {status}"),
+        }
     }
 }
 
@@ -88,14 +115,6 @@ impl ReasonRow {
         reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
         Some(ReasonRow { url: url.to_owned(), outcome: reason })
     }
-
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
-        encode(self)
-    }
-
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<ReasonRow> {
-        decode(bytes)
-    }
 }
 
 /// A leased URL.
@@ -111,40 +130,34 @@ pub(super) struct LeaseRow {
     pub(super) reservation: Option<(u64, u64, bool)>,
 }
 
-impl LeaseRow {
-    pub(super) fn to_bytes(self) -> Vec<u8> {
-        encode(&self)
-    }
-
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<LeaseRow> {
-        decode(bytes)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::backend::redis::messages::{decode, encode};
+    use crate::outcome::tests::all_outcomes;
 
     #[test]
     fn records_survive_a_round_trip() {
         let code = OutcomeCode { byte: 3, status: 404 };
         let record =
             CompletedRecord { id: 1 << 60, from: 7, depth: 5, code, completed_at: 8, page_number: 9 };
-        assert_eq!(record.to_bytes().len(), CompletedRecord::BYTES);
-        let two = [record.to_bytes(), record.to_bytes()].concat();
-        assert_eq!(CompletedRecord::all(&two).collect::<Vec<_>>(), [Some(record); 2]);
+        let (two, mut read) = ([encode(&record), encode(&record)].concat(), Vec::new());
+        assert!(two.len() <= 2 * 29, "{}", two.len());
+        CompletedRecord::read_all(&two, &mut read).unwrap();
+        assert_eq!(read, [record; 2]);
+        assert_eq!(CompletedRecord::read_all(&two[..two.len() - 1], &mut read), None);
         for reservation in [None, Some((500, 1 << 40, true))] {
             let row = LeaseRow { worker: 3, lease_id: 1 << 50, queue: 9, attempts: 1, reservation };
-            assert_eq!(LeaseRow::from_bytes(&row.to_bytes()), Some(row));
+            assert_eq!(decode(&encode(&row)), Some(row));
         }
     }
 
     #[test]
     fn only_outcomes_that_say_more_than_their_label_have_a_reason() {
         let reason = |outcome: &Outcome| ReasonRow::of("http://a/", outcome);
-        for outcome in crate::outcome::tests::all_outcomes() {
+        for outcome in all_outcomes() {
             let text = reason(&outcome).map(|row| row.outcome);
             let text = text.unwrap_or_else(|| Outcome::text_of_label(&outcome.label()).into_owned());
             assert_eq!(text, outcome.to_string());
@@ -152,16 +165,25 @@ mod tests {
         assert_eq!(reason(&Outcome::RobotsDisallowed), None);
         let long = Outcome::InvalidResponse { cause: "ä".repeat(10_000) };
         let row = reason(&long).unwrap();
-        assert_eq!(
-            (row.outcome.len(), ReasonRow::from_bytes(&row.to_bytes())),
-            (MAX_REASON_BYTES, Some(row.clone()))
-        );
+        assert_eq!((row.outcome.len(), decode(&encode(&row))), (MAX_REASON_BYTES, Some(row.clone())));
+    }
+
+    #[test]
+    fn every_outcome_is_read_back_as_its_label() {
+        for outcome in all_outcomes() {
+            for by_redirect in [false, true] {
+                let code = OutcomeCode::of(&outcome, by_redirect);
+                assert_eq!((code.label(), code.by_redirect()), (outcome.label().into_owned(), by_redirect));
+                assert_eq!(code.byte & HAS_LINKS != 0, outcome.has_links());
+            }
+        }
+        assert!(LABELS.len() < usize::from(MAX_LABELS));
     }
 
     proptest! {
         #[test]
         fn damaged_records_are_refused_without_a_panic(bytes: Vec<u8>) {
-            let _ = (CompletedRecord::all(&bytes).count(), LeaseRow::from_bytes(&bytes));
+            let _ = (CompletedRecord::read_all(&bytes, &mut Vec::new()), decode::<LeaseRow>(&bytes));
         }
     }
 }

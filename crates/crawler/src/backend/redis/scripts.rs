@@ -26,18 +26,12 @@ macro_rules! file {
 }
 
 scripts! {
-    BEGIN = file!("begin.lua");
-    COMMIT = file!("commit.lua");
+    WRITE_IF = file!("write_if.lua");
     JOIN = file!("members.lua"), file!("join.lua");
     // Heartbeats get through when memory is full: otherwise the frontier declares the workers dead that wait for memory. They
     // overwrite what they wrote before, so they need no more of it.
     HEARTBEAT = "#!lua flags=allow-oom\n", file!("members.lua"), file!("heartbeat.lua");
     LIST_MEMBERS = file!("members.lua"), file!("list_members.lua");
-    DECLARE_DEAD = file!("members.lua"), file!("declare_dead.lua");
-    LEAVE = file!("members.lua"), file!("leave.lua");
     SET_PHASE = file!("members.lua"), file!("set_phase.lua");
-    SET_CHANGES = file!("members.lua"), file!("set_changes.lua");
     STORE_STATISTICS = file!("members.lua"), file!("store_statistics.lua");
-    MERGE_STATISTICS = file!("members.lua"), file!("merge_statistics.lua");
-    STORE_RESULT = file!("members.lua"), file!("store_result.lua");
 }

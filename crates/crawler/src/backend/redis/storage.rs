@@ -9,20 +9,15 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
 use super::super::durable::records::{BodyLocation, HostRow, PageRow, TaskRow};
-use super::super::{BackendError, HostDelay, Lease, TaskId, WorkerId};
+use super::super::{BackendError, Lease, TaskId, WorkerId};
 use super::batch::Batch;
-use super::messages::{Position, Session, WorkerMessage};
+use super::messages::{Position, Session, WorkerMessage, encode};
 use super::records::{CompletedRecord, LeaseRow, ReasonRow};
 use crate::backend::local::budgets::BudgetReservation;
-use crate::backend::local::compressed_queue::CompressedUrlQueue;
-use crate::backend::local::memory_storage::MemoryStorage;
+use crate::backend::local::memory_storage::{MemoryStorage, operations_in_memory};
 use crate::backend::local::state::NewPage;
-use crate::backend::local::storage::{
-    Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef, unix_millis,
-};
+use crate::backend::local::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
 use crate::domain::Domain;
-use crate::fetch::http::AddressKinds;
-use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::task::Depth;
 use crate::url_record::Discovery;
 
@@ -101,25 +96,10 @@ impl RedisStorage {
             leases: HashMap::new(),
         }
     }
-
-    /// Changes the row of a host. A row with default values is removed.
-    fn change_host(&mut self, host: &str, change: impl FnOnce(&mut HostRow)) {
-        let mut row = self.hosts.get(host).copied().unwrap_or_default();
-        let Some(changed) = row.change(change) else { return };
-        match changed {
-            Some(_) => self.hosts.insert(host.to_owned(), row),
-            None => self.hosts.remove(host),
-        };
-        self.batch.hosts.insert(host.to_owned(), changed);
-    }
 }
 
 impl Storage for RedisStorage {
-    type Parked = CompressedUrlQueue;
-
-    fn id(&self, url: &str) -> u64 {
-        self.memory.id(url)
-    }
+    operations_in_memory!();
 
     fn mark_seen(&mut self, id: u64, depth: Depth) -> Result<SeenStatus, BackendError> {
         if self.keep_depths
@@ -131,7 +111,7 @@ impl Storage for RedisStorage {
         self.memory.mark_seen(id, depth)
     }
 
-    fn admit(&mut self, id: u64, task: TaskRef, queue: Option<&mut CompressedUrlQueue>) {
+    fn admit(&mut self, id: u64, task: TaskRef, queue: Option<&mut Self::Parked>) {
         // The page on which a URL was found is known by the ID of its URL. The ID of its task means nothing once it has
         // completed.
         let from = match self.leases.get(&task.from) {
@@ -144,31 +124,10 @@ impl Storage for RedisStorage {
         self.memory.admit(id, task, queue);
     }
 
-    fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
-        self.memory.take_overflow(max)
-    }
-
-    fn overflow_len(&self) -> usize {
-        self.memory.overflow_len()
-    }
-
-    fn depth(&self, task: &QueuedTask) -> Depth {
-        self.memory.depth(task)
-    }
-
-    fn park(&mut self, queue: &mut CompressedUrlQueue, task: QueuedTask) {
-        self.memory.park(queue, task);
-    }
-
-    fn unpark(&mut self, queue: &mut CompressedUrlQueue) -> Result<Option<QueuedTask>, BackendError> {
-        self.memory.unpark(queue)
-    }
-
     fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl) {
-        let record = CompletedRecord::new(id, task, &completed, completed.at / 1000);
-        self.batch.completed.extend(record.to_bytes());
+        self.batch.completed.extend(encode(&CompletedRecord::new(id, task, &completed)));
         if let Some(reason) = ReasonRow::of(&task.url, completed.outcome) {
-            self.batch.reasons.insert(id, Some(reason.to_bytes()));
+            self.batch.reasons.insert(id, Some(encode(&reason)));
         } else if task.is_revisit {
             // The first visit may have had one.
             self.batch.reasons.insert(id, None);
@@ -183,18 +142,6 @@ impl Storage for RedisStorage {
     fn set_lastmod(&mut self, id: u64, lastmod: u32) {
         self.batch.lastmods.insert(id, lastmod);
         self.memory.set_lastmod(id, lastmod);
-    }
-
-    fn lastmod(&self, task: &QueuedTask) -> Result<Option<u32>, BackendError> {
-        self.memory.lastmod(task)
-    }
-
-    fn discovery(&self, task: &QueuedTask) -> Result<Option<Arc<Discovery>>, BackendError> {
-        self.memory.discovery(task)
-    }
-
-    fn seen_len(&self) -> usize {
-        self.memory.seen_len()
     }
 
     fn store_page(&mut self, id: u64, page: &NewPage, _: bool, now: Duration) -> Result<(), BackendError> {
@@ -222,30 +169,24 @@ impl Storage for RedisStorage {
         Ok(())
     }
 
-    fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
-        let default_delay = self.default_delay;
-        self.change_host(host, |row| row.set_delay(host_delay, default_delay, unix_millis()));
-        Ok(())
-    }
-
-    fn set_group_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError> {
-        self.change_host(host, |row| row.pages = pages);
-        Ok(())
-    }
-
-    fn set_address_kinds(&mut self, host: &str, kinds: AddressKinds) -> Result<(), BackendError> {
-        self.change_host(host, |row| row.address_kinds = kinds.bits());
+    fn change_host(
+        &mut self,
+        host: &str,
+        change: impl FnOnce(&mut HostRow, Duration),
+    ) -> Result<(), BackendError> {
+        let mut row = self.hosts.get(host).copied().unwrap_or_default();
+        let Some(changed) = row.change(|row| change(row, self.default_delay)) else { return Ok(()) };
+        match changed {
+            Some(_) => self.hosts.insert(host.to_owned(), row),
+            None => self.hosts.remove(host),
+        };
+        self.batch.hosts.insert(host.to_owned(), changed);
         Ok(())
     }
 
     fn set_linking_pages(&mut self, domain: &Domain, pages: u32) {
         self.batch.domains.insert(domain.as_str().to_owned(), pages);
     }
-
-    // The outputs of a distributed crawl are written by the workers, into their part files.
-    fn record_writes(&mut self, _: u64, _: Option<u64>, _: Vec<(usize, OutputWrite)>) {}
-
-    fn record_outputs_written(&mut self, _: OutputPosition, _: Vec<u64>) {}
 
     fn lease(&mut self, task: &QueuedTask, lease: &Lease, worker: WorkerId) {
         let row = LeaseRow {
@@ -255,14 +196,14 @@ impl Storage for RedisStorage {
             attempts: task.attempts,
             reservation: None,
         };
-        self.batch.leases.insert(task.task_id.0, Some(row.to_bytes()));
+        self.batch.leases.insert(task.task_id.0, Some(encode(&row)));
         self.leases.insert(task.task_id, (self.id(&task.url), row));
     }
 
     fn set_reservation(&mut self, task_id: TaskId, reservation: Option<&BudgetReservation>) {
         if let Some((_, row)) = self.leases.get_mut(&task_id) {
             row.reservation = reservation.map(|reservation| reservation.parts());
-            self.batch.leases.insert(task_id.0, Some(row.to_bytes()));
+            self.batch.leases.insert(task_id.0, Some(encode(row)));
         }
     }
 
@@ -273,23 +214,14 @@ impl Storage for RedisStorage {
 
     fn fail(&mut self, error: &BackendError) {
         self.batch = Batch::new(self.batch.number);
-        self.committed.send_modify(|result| {
-            if result.is_ok() {
-                *result = Err(error.clone());
-            }
-        });
+        Commit::fail_all(&self.committed, error);
         self.changed.notify_one();
     }
 
     fn commit(&mut self) -> Commit {
-        // An operation that changed nothing depends on earlier changes, which may not be committed yet.
-        let last = match self.batch.is_empty() {
-            true => self.batch.number - 1,
-            false => {
-                self.changed.notify_one();
-                self.batch.number
-            }
-        };
-        Commit::After(last, self.committed.subscribe())
+        if !self.batch.is_empty() {
+            self.changed.notify_one();
+        }
+        Commit::of_batch(self.batch.number, self.batch.is_empty(), &self.committed)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use serde::{Deserialize, Serialize};
+
 /// The kind of a non-public address; `None` for a public one. An IPv4 address embedded in IPv6 counts as that IPv4
 /// address.
 pub fn non_public_kind(address: IpAddr) -> Option<&'static str> {
@@ -34,7 +36,7 @@ pub(crate) const ADDRESS_KINDS: [&str; 17] = [
 
 /// The kinds of non-public addresses that a host had at a lookup; none if one of its addresses was public. A host that
 /// was never looked up has the default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressKinds(u64);
 
 impl AddressKinds {

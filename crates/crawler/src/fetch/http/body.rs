@@ -54,6 +54,9 @@ pub enum BodyPolicy {
         oversize: Oversize,
         /// The maximum size of content of another type. Larger content is dropped.
         file_limit: usize,
+        /// Whether images, fonts and scripts, which are no pages, are read to their end for an archive. It may have the same files as
+        /// requisites of pages, and programs that replay it show the newer of the two.
+        archives_files: bool,
     },
     /// A body of any type, which is dropped if it is larger than this.
     File(usize),
@@ -70,7 +73,7 @@ pub enum BodyPolicy {
 impl BodyPolicy {
     /// A page of at most this size.
     pub fn page(limit: usize) -> BodyPolicy {
-        BodyPolicy::Page { limit, oversize: Oversize::Drop, file_limit: limit }
+        BodyPolicy::Page { limit, oversize: Oversize::Drop, file_limit: limit, archives_files: false }
     }
 
     fn limit(self) -> usize {
@@ -97,6 +100,12 @@ impl BodyPolicy {
         !matches!(self, BodyPolicy::Page { oversize: Oversize::Drop, .. } | BodyPolicy::File(_))
     }
 
+    /// Whether content with this Content-Type header is read for an archive, though it is no page.
+    fn archives(self, content_type: Option<&str>) -> bool {
+        matches!(self, BodyPolicy::Page { archives_files: true, .. })
+            && media::is_shown_in_pages(content_type)
+    }
+
     /// The policy for a body with this Content-Type header, as far as it depends on it.
     fn for_content(self, content_type: Option<&str>, accepted: &AcceptedTypes) -> BodyPolicy {
         match self {
@@ -118,10 +127,19 @@ pub(super) async fn read(
     mut body: ResponseBody,
     encoding: Option<&str>,
     (policy, accepted): (BodyPolicy, &AcceptedTypes),
+    drain_time: Duration,
     counter: &ByteCounter<'_>,
 ) -> Result<bool, Outcome> {
     let policy = policy.for_content(download.content_type.as_deref(), accepted);
-    let page = PageType::new(download.content_type.as_deref(), policy)?;
+    let page = match PageType::new(download.content_type.as_deref(), policy) {
+        Ok(page) => page,
+        Err(not_a_page) => {
+            if policy.archives(download.content_type.as_deref()) {
+                drain_file(body, policy, drain_time, counter).await;
+            }
+            return Err(not_a_page);
+        }
+    };
     let limit = policy.limit();
     let expected = body.size_hint().exact().unwrap_or(0);
     if encoding.is_none() && expected > limit as u64 && !policy.truncates() {
@@ -278,6 +296,14 @@ pub(super) async fn drain(
     }
     let limit = if is_kept { bytes } else { policy.limit() };
     drain_up_to(body, DrainLimits { bytes, time }, limit, counter).await
+}
+
+/// Reads a file that is no page, for an archive.
+async fn drain_file(body: ResponseBody, policy: BodyPolicy, time: Duration, counter: &ByteCounter<'_>) {
+    let BodyPolicy::Page { file_limit, .. } = policy else { return };
+    if counter.records_exchange() && body.size_hint().lower() <= file_limit as u64 {
+        drain_up_to(body, DrainLimits { bytes: file_limit, time }, file_limit, counter).await;
+    }
 }
 
 /// Reads what follows an encoded stream. Returns whether the body has ended.

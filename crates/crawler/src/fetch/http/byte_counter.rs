@@ -1,4 +1,4 @@
-//! Counts the body bytes of a request against those that a budget grants, and asks for more while a response is read.
+//! Counts the body bytes of a request against those that a budget grants, and requests more while a response is read.
 
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use crate::stats::BodyBytes;
 pub struct BodyGrant {
     /// Of which media types, and how much of one page.
     pub policy: BodyPolicy,
-    /// The bytes that it may read before it asks for [more](ByteBudget::grant_more).
+    /// The bytes that it may read before it requests [more](ByteBudget::grant_more).
     pub bytes: u64,
 }
 
@@ -40,7 +40,7 @@ pub trait ByteBudget: Sync {
         Box::pin(std::future::ready(Ok(u64::MAX)))
     }
 
-    /// Called when a response begins, with its status and its Content-Type.
+    /// Called when a response starts, with its status and its Content-Type.
     fn response_started(&self, _status: u16, _content_type: Option<&str>) {}
 
     /// The validators of the response that is known already. The request asks for another one only.
@@ -105,7 +105,7 @@ impl Counts {
 }
 
 impl<'b> ByteCounter<'b> {
-    /// A counter for a request that is granted so many bytes.
+    /// A counter for a request that is granted this many bytes.
     pub fn new(granted: u64, budget: &'b dyn ByteBudget) -> ByteCounter<'b> {
         let counts = Mutex::new(Counts { granted, ..Counts::default() });
         ByteCounter { counts, budget, recorder: None, exchange: None }
@@ -126,7 +126,7 @@ impl<'b> ByteCounter<'b> {
         self.exchange.is_some()
     }
 
-    /// The response to an archived request begins. `is_complete` says that it has no body.
+    /// The response to an archived request starts. `is_complete` says that it has no body.
     pub(super) fn start_exchange(&self, exchange: Exchange, is_complete: bool) {
         if let Some(recorded) = &self.exchange {
             *unpoisoned(recorded) = Some(RecordedExchange::new(exchange, is_complete));
@@ -203,7 +203,7 @@ impl<'b> ByteCounter<'b> {
         counts.waited + counts.waiting_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Tells the budget that a response begins.
+    /// Notifies the budget that a response starts.
     pub(super) fn response_started(&self, status: u16, content_type: Option<&str>) {
         self.counts().progress.response = Some((Instant::now(), status));
         if let Some(recorder) = self.recorder.filter(|_| (200..300).contains(&status)) {

@@ -179,7 +179,7 @@ impl Connector {
         Ok(Connected { transport, address: None, proxy: Some(Arc::clone(proxy)) })
     }
 
-    /// Checks that a proxy may be asked for an origin. If the crawler resolves its name, returns the address; otherwise
+    /// Checks that an origin may be requested through a proxy. If the crawler resolves its name, returns the address; otherwise
     /// only an address in the URL itself can be checked.
     async fn permitted_target(
         &self,
@@ -293,7 +293,7 @@ impl Connector {
         }
     }
 
-    /// Asks DNS for the addresses of a name, or the cache.
+    /// Looks the addresses of a name up, in the cache or in DNS.
     async fn look_up(&self, host: &str, free_files: &impl Fn()) -> Result<Vec<IpAddr>, Outcome> {
         let now = Instant::now();
         if let Some((until, addresses)) = unpoisoned(&self.dns_cache).get(host)

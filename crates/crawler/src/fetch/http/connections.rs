@@ -19,6 +19,7 @@ use super::connect::{Connected, Connector, PinKinds, Transport};
 use super::heads::{self, HeadTee, Heads};
 use super::read_allowance::{LimitedTransport, ReadAllowance, ResponseBody};
 use crate::exchange::Protocol;
+use crate::keyed_map::KeyedMap;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 use crate::proxy::ProxyServer;
@@ -48,6 +49,8 @@ pub struct Connection {
     sender: Sender,
     /// Whether it has carried a request before. If so, the server may have closed it unnoticed.
     pub reused: bool,
+    /// Whether its last response was a 304. Some servers send a body with it, which is read as the next response.
+    pub follows_not_modified: bool,
     /// The address of the server, unless it is behind a proxy.
     pub address: Option<IpAddr>,
     /// The proxy that forwards the requests, if they are sent to one.
@@ -89,6 +92,7 @@ impl Http2Connection {
         Connection {
             sender: Sender::Http2(sender),
             reused,
+            follows_not_modified: false,
             address,
             forwarding_proxy: None,
             driver,
@@ -109,11 +113,11 @@ pub struct ConnectionPool {
 #[derive(Default)]
 struct ConnectionPoolState {
     /// Idle connections with the time since which they are idle.
-    http1: HashMap<Origin, Vec<(Connection, Instant)>>,
+    http1: KeyedMap<Origin, Vec<(Connection, Instant)>>,
     http1_count: usize,
     last_cleanup: Option<Instant>,
     /// One connection per origin, shared by its requests.
-    http2: HashMap<Origin, Http2Connection>,
+    http2: KeyedMap<Origin, Http2Connection>,
     /// https origins that did not negotiate HTTP/2.
     http1_only: HashSet<Origin>,
     /// Locked while the first connection to an https origin is opened. If it negotiates HTTP/2, the waiting requests
@@ -147,13 +151,13 @@ impl ConnectionPool {
         ConnectionPool { connector: self.connector.with_recorder(recorder), ..self }
     }
 
-    /// Returns a connection to the origin, a pooled one if there is one.
+    /// Returns a connection to the origin, a pooled one if there is one. The future that opens one is large, so it is boxed.
     pub async fn acquire(&self, origin: &Origin) -> Result<Connection, Outcome> {
         if let Some(connection) = self.pooled(origin).await {
             return Ok(connection);
         }
         if !self.may_use_http2(origin) {
-            return self.open(origin).await;
+            return Box::pin(self.open(origin)).await;
         }
         let connecting = self.state().connecting(origin);
         let guard = connecting.lock().await;
@@ -164,7 +168,7 @@ impl ConnectionPool {
             // Another request found that the origin speaks HTTP/1.1, so connections can be opened concurrently.
             drop(guard);
         }
-        self.open(origin).await
+        Box::pin(self.open(origin)).await
     }
 
     fn may_use_http2(&self, origin: &Origin) -> bool {
@@ -455,7 +459,8 @@ async fn http1_over(
     let driver = Driver(tokio::spawn(connection).abort_handle());
     let sender = Sender::Http1(sender, host);
     let (driver, forwarding_proxy) = (Arc::new(driver), None);
-    Ok(Connection { sender, reused: false, address, forwarding_proxy, driver, allowance, tee })
+    let (reused, follows_not_modified) = (false, false);
+    Ok(Connection { sender, reused, follows_not_modified, address, forwarding_proxy, driver, allowance, tee })
 }
 
 async fn http2_over(

@@ -14,8 +14,9 @@ const MAX_HEAD_BYTES: usize = 2 * MAX_HEADER_BYTES;
 /// Headers that always have credentials in requests.
 const CREDENTIALS: [HeaderName; 3] = [header::AUTHORIZATION, header::PROXY_AUTHORIZATION, header::COOKIE];
 
-/// Headers of the transfer coding, which bodies are archived without.
-const TRANSFER_CODING: [HeaderName; 2] = [header::TRANSFER_ENCODING, header::TRAILER];
+/// Headers of the transfer coding, which bodies are archived without. A length beside it does not count (RFC 9112, section 6.3), and
+/// without it would cut the body off.
+const TRANSFER_CODING: [HeaderName; 3] = [header::TRANSFER_ENCODING, header::TRAILER, header::CONTENT_LENGTH];
 
 /// The heads of one request and of its final response.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl Heads {
     pub(super) fn for_archive(self, secrets: &[HeaderName]) -> Heads {
         Heads {
             request: without_headers(self.request, secrets),
-            response: without_headers(self.response, &TRANSFER_CODING),
+            response: without_transfer_coding(self.response),
             ..self
         }
     }
@@ -138,16 +139,31 @@ fn is_interim(head: &[u8]) -> bool {
     status.is_some_and(|status| status[0] == b'1' && status != b"101")
 }
 
+/// The head of a response without the headers of its transfer coding.
+fn without_transfer_coding(head: Vec<u8>) -> Vec<u8> {
+    let is_coded = lines(&head).skip(1).any(|line| is_header(line, &header::TRANSFER_ENCODING));
+    if is_coded { without_headers(head, &TRANSFER_CODING) } else { without_headers(head, &[header::TRAILER]) }
+}
+
+/// The lines of a head, with their ends.
+fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    head.split_inclusive(|byte| *byte == b'\n')
+}
+
+/// Whether a line is that of a header, and not the continuation of one.
+fn is_header(line: &[u8], name: &HeaderName) -> bool {
+    let start = line.split(|byte| *byte == b':').next().unwrap_or_default();
+    start.trim_ascii_end().eq_ignore_ascii_case(name.as_ref())
+}
+
 /// The head without the lines of these headers. All other bytes stay as they are.
 fn without_headers(head: Vec<u8>, names: &[HeaderName]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(head.len());
     let mut is_removed = false;
-    for (number, line) in head.split_inclusive(|byte| *byte == b'\n').enumerate() {
+    for (number, line) in lines(&head).enumerate() {
         // A line that starts with white space continues the last one.
         if !matches!(line[0], b' ' | b'\t') {
-            let name = line.split(|byte| *byte == b':').next().unwrap_or_default().trim_ascii_end();
-            is_removed =
-                number > 0 && names.iter().any(|removed| name.eq_ignore_ascii_case(removed.as_ref()));
+            is_removed = number > 0 && names.iter().any(|removed| is_header(line, removed));
         }
         if !is_removed {
             kept.extend_from_slice(line);
@@ -234,7 +250,19 @@ mod tests {
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding : gzip,\r\n\tchunked\r\nX: transfer-encoding: a\r\n b\n\
             trailer:x\r\ntrailers: y\r\nTRANSFER-ENCODING:\r\n\r\n";
         let kept = b"HTTP/1.1 200 OK\r\nX: transfer-encoding: a\r\n b\ntrailers: y\r\n\r\n";
-        assert_eq!(without_headers(head.to_vec(), &TRANSFER_CODING), kept);
+        assert_eq!(without_transfer_coding(head.to_vec()), kept);
+        for (head, kept) in [
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+                "HTTP/1.1 200 OK\r\n\r\n",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTrailer: x\r\n\r\n",
+                "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n",
+            ),
+        ] {
+            assert_eq!(without_transfer_coding(head.into()), kept.as_bytes());
+        }
         let request = b"cookie: a\r\nCookie: b\r\n\r\n";
         assert_eq!(
             without_headers(request.to_vec(), &CREDENTIALS),

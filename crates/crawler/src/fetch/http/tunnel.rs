@@ -1,4 +1,4 @@
-//! Asks a proxy for a connection to a server: HTTP CONNECT, or SOCKS5 (RFC 1928, RFC 1929).
+//! Opens a connection to a server through a proxy: HTTP CONNECT, or SOCKS5 (RFC 1928, RFC 1929).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -61,7 +61,7 @@ impl Target<'_> {
     }
 }
 
-/// Agrees with a proxy on how to speak, before it is asked for anything.
+/// Agrees with a proxy on how to speak, before the first request.
 pub(super) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
     proxy: &ProxyServer,
     stream: &mut S,
@@ -72,7 +72,7 @@ pub(super) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// Asks a proxy for a connection. The stream is then one to the target.
+/// Opens a connection through a proxy. The stream then leads to the target.
 pub(super) async fn open<S: AsyncRead + AsyncWrite + Unpin>(
     proxy: &ProxyServer,
     stream: &mut S,
@@ -243,7 +243,7 @@ async fn socks_connect<S: AsyncRead + AsyncWrite + Unpin>(
             return Err(proxy_refusal(proxy, cause));
         }
     }
-    // The address that the proxy connects from follows; it is of no interest.
+    // The address that the proxy connects from follows; it is not used.
     let length = match address_type {
         1 => 4,
         4 => 16,

@@ -1,4 +1,4 @@
-//! The validators of a response, ETag and Last-Modified, with which a later request asks whether the page has changed.
+//! The validators of a response, ETag and Last-Modified, which make a later request conditional.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -46,7 +46,7 @@ impl Validators {
         }
     }
 
-    /// Makes a request conditional: it asks for the page only if that has changed.
+    /// Makes a request conditional: the server sends the page only if that has changed.
     pub(super) fn add_to(&self, headers: &mut HeaderMap) {
         if let Some(etag) = self.etag.as_deref().and_then(|etag| HeaderValue::from_str(etag).ok()) {
             headers.insert(header::IF_NONE_MATCH, etag);

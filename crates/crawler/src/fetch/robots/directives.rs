@@ -4,7 +4,7 @@
 const DIRECTIVES_WITH_VALUE: [&str; 4] =
     ["unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"];
 
-/// What a page asks of crawlers, in `<meta name=robots>` or in the header `X-Robots-Tag`.
+/// The directives of a page for crawlers, in `<meta name=robots>` or in the header `X-Robots-Tag`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RobotsDirectives {

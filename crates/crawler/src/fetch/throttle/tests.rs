@@ -81,13 +81,13 @@ async fn with_several_requests_in_flight_the_delay_runs_from_start_to_start() {
 #[tokio::test(start_paused = true)]
 async fn delay_between_starts_holds_however_long_connecting_takes() {
     let throttle = Arc::new(HostThrottle::new(SECOND, 4));
-    let begin = Instant::now();
+    let start = Instant::now();
     let requests = [9, 0, 12, 1, 31, 2].map(|tenths| {
         let throttle = Arc::clone(&throttle);
         tokio::spawn(async move {
             let permit = throttle.acquire("host").await;
             sleep(tenths * SECOND / 10).await;
-            let started = permit.start(None).await.unwrap() - begin;
+            let started = permit.start(None).await.unwrap() - start;
             sleep(SECOND / 10).await;
             started
         })
@@ -242,13 +242,13 @@ async fn starts(
     requests: &[(&'static str, Duration)],
     address: Option<IpAddr>,
 ) -> Vec<(&'static str, Duration)> {
-    let (throttle, begin) = (Arc::new(throttle), Instant::now());
+    let (throttle, start) = (Arc::new(throttle), Instant::now());
     let requests = requests.iter().map(|&(host, connecting)| {
         let throttle = Arc::clone(&throttle);
         tokio::spawn(async move {
             let permit = throttle.acquire(host).await;
             sleep(connecting).await;
-            (host, permit.start(address).await.unwrap() - begin)
+            (host, permit.start(address).await.unwrap() - start)
         })
     });
     let mut starts = Vec::new();

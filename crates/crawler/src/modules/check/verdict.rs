@@ -63,7 +63,7 @@ impl Verdict {
             Outcome::RedirectRejected { why: RejectReason::InvalidLink(_), .. }
             | Outcome::TooManyRedirects
             | Outcome::RedirectToSelf => Verdict::BadRedirect,
-            // The server limits how many requests it answers, which says nothing about the URL.
+            // The server limits the rate of requests, which says nothing about the URL.
             Outcome::HttpStatus { code: 429, .. } => Verdict::NotChecked,
             outcome if outcome.exceeds_max_retry_after() => Verdict::NotChecked,
             Outcome::HttpStatus { .. } => Verdict::Http,

@@ -42,7 +42,7 @@ pub(super) struct ProcessFeeder {
 enum Abandoned {
     /// The program failed.
     Failed(String),
-    /// Nobody reads what the program prints.
+    /// The reader of what the program prints has gone.
     OutputClosed,
 }
 

@@ -207,7 +207,7 @@ impl LineQueue {
         self.changed.notify_all();
     }
 
-    /// Rejects all lines from now on, because nobody reads what the program prints.
+    /// Rejects all lines from now on, because the reader of what the program prints has gone.
     pub(super) fn output_closed(&self) {
         self.lock().output_closed = true;
         self.changed.notify_all();

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
 
-/// The bits beside a hash that count the records of a URL of the crawl. It has several if its request was repeated later.
+/// The bits next to a hash that count the records of a URL of the crawl. It has several if its request was repeated later.
 const RECORDS: u128 = 0xffff;
 
 /// The nodes of the current part that were added and not taken yet.

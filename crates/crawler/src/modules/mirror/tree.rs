@@ -11,7 +11,7 @@ use super::paths::LIST_NAME;
 use crate::error::{StorageError, StorageErrorKind, unusable_directory};
 use crate::file_lock;
 use crate::modules::output::files::write_error;
-use crate::modules::output::new_file::{beside, sync_parent};
+use crate::modules::output::new_file::{sibling, sync_parent};
 
 /// Files that file managers add to the directories which they show.
 const BY_FILE_MANAGERS: [&str; 3] = [".DS_Store", "Thumbs.db", "desktop.ini"];
@@ -33,7 +33,7 @@ impl NewTree {
         // A link to a directory stays, and the directory is replaced.
         let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
         check_target(&target)?;
-        let unfinished = beside(&target, ".unfinished");
+        let unfinished = sibling(&target, ".unfinished");
         let unusable = |error| write_error(&unfinished, error);
         if let Ok(earlier) = File::open(&unfinished) {
             if !file_lock::lock(&earlier) {
@@ -93,7 +93,7 @@ impl NewTree {
         if exchange(&self.unfinished, &self.target) {
             return Ok(());
         }
-        let earlier = beside(&self.target, ".earlier");
+        let earlier = sibling(&self.target, ".earlier");
         remove(&earlier)?;
         fs::rename(&self.target, &earlier)?;
         if let Err(error) = fs::rename(&self.unfinished, &self.target) {

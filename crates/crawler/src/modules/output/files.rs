@@ -97,6 +97,8 @@ pub struct SyncHandles(pub(super) Vec<SyncHandle>);
 #[derive(Debug)]
 pub(super) enum SyncHandle {
     File(PathBuf, File),
+    /// A file that is complete and was closed.
+    Closed(PathBuf),
     /// The name of a new file.
     Name(PathBuf),
     Directory(numbered_dir::DirSyncHandle),
@@ -107,6 +109,9 @@ impl SyncHandles {
     pub fn sync(&self) -> Result<(), StorageError> {
         self.0.iter().try_for_each(|handle| match handle {
             SyncHandle::File(path, file) => file.sync_data().map_err(|error| write_error(path, error)),
+            SyncHandle::Closed(path) => {
+                File::open(path).and_then(|file| file.sync_data()).map_err(|error| write_error(path, error))
+            }
             SyncHandle::Name(path) => {
                 sync_parent(path);
                 Ok(())

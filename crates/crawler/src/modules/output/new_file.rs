@@ -36,7 +36,7 @@ impl NewFile {
         if path.file_name().is_none() {
             return Err(unusable(path, "the path has no file name"));
         }
-        let unfinished = beside(path, ".unfinished");
+        let unfinished = sibling(path, ".unfinished");
         match create(&unfinished) {
             Ok(file) => Ok(NewFile {
                 path: path.to_owned(),
@@ -114,7 +114,7 @@ impl Drop for NewFile {
 }
 
 /// A hidden name next to a path: `.NAME` with this end.
-pub(crate) fn beside(path: &Path, end: &str) -> PathBuf {
+pub(crate) fn sibling(path: &Path, end: &str) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(end);
@@ -172,12 +172,12 @@ impl FoundTarget {
     pub fn note_made(path: &Path) {
         let found = serde_json::to_vec(&FoundTarget::at(path)).unwrap_or_default();
         // Without the note, the crawl says that another program has written to the path.
-        let _ = fs::write(beside(path, MADE), found);
+        let _ = fs::write(sibling(path, MADE), found);
     }
 
     /// Removes the note, if there is one.
     pub fn remove_note(path: &Path) {
-        let _ = fs::remove_file(beside(path, MADE));
+        let _ = fs::remove_file(sibling(path, MADE));
     }
 
     /// Rejects a file at the path that was not there, or was written to since.
@@ -185,7 +185,7 @@ impl FoundTarget {
         let now = FoundTarget::at(path);
         let is_empty = matches!(now.0, None | Some((_, _, 0, _)));
         let is_noted = || {
-            let note = fs::read(beside(path, MADE)).ok()?;
+            let note = fs::read(sibling(path, MADE)).ok()?;
             Some(serde_json::from_slice::<FoundTarget>(&note).ok()? == now)
         };
         if is_empty || now == *self || is_noted() == Some(true) {

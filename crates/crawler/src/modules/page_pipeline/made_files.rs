@@ -1,4 +1,4 @@
-//! Makes the files that outputs have beside those that they are split into, such as the index of an archive, when the crawl ends.
+//! Makes the files that outputs have in addition to those that they are split into, such as the index of an archive, when the crawl ends.
 
 use std::fs;
 use std::path::PathBuf;

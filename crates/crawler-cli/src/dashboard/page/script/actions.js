@@ -173,7 +173,7 @@ const choice = (name, value, label, checked) => {
 const blockDialog = (host) =>
   ask({
     title: "Block a host or URLs",
-    text: "Waiting URLs that match are skipped, and links to them are not followed. This holds until the crawl ends.",
+    text: "Waiting URLs that match are skipped, and links to them are not followed. This lasts until the crawl ends.",
     fields: [
       element("div", "choices", choice("kind", "block-host", "Host", true), choice("kind", "block-pattern", "Regular expression of URLs", false)),
       field("what", "Host or expression", { value: host || "" }),
@@ -200,11 +200,11 @@ const changeDialog = () => {
     field("pages", "Maximum pages", { type: "number", value: limited(limits.max_pages) ? String(limits.max_pages) : "" }),
     field("bytes", "Maximum data", { type: "number", ...(limited(limits.max_bytes) ? inUnits(limits.max_bytes, SIZES) : none(SIZES, 1)) }),
     field("time", "Maximum time", { type: "number", hint: "Empty: no limit", ...(limited(limits.max_time) ? inUnits(limits.max_time, TIMES) : none(TIMES, 1)) }),
-    field("delay", "Delay per host", { type: "number", unit: "seconds", hint: "A longer delay that a host asks for in robots.txt stays", value: Number.isFinite(limits.delay) ? String(limits.delay) : "" }),
+    field("delay", "Delay per host", { type: "number", unit: "seconds", hint: "A longer Crawl-delay of a host still applies", value: Number.isFinite(limits.delay) ? String(limits.delay) : "" }),
   ];
   ask({
-    title: "Change budgets and delay",
-    text: "Only what you change is sent. A budget below what is used ends the crawl.",
+    title: "Change limits and delay",
+    text: "Only what you change is sent. A limit below what is used ends the crawl.",
     fields,
     confirm: "Change",
     run: changeLimits(limits),

@@ -26,6 +26,7 @@ const makeCharts = () => {
     chart.cursor = shape("path", { class: "cursor" });
     chart.svg = shape("svg", { role: "img", height: CHART_HEIGHT }, chart.grid, chart.area, chart.line, chart.cursor, chart.top);
     chart.from = element("span");
+    chart.to = element("span");
     const card = element(
       "article",
       `card chart ${chart.tone || ""}`,
@@ -33,7 +34,7 @@ const makeCharts = () => {
       element("p", "figure", chart.value, chart.unitText),
       chart.note,
       element("div", "picture", chart.svg),
-      element("p", "axis", chart.from, element("span", "", "now")),
+      element("p", "axis", chart.from, chart.to),
     );
     card.lastChild.setAttribute("aria-hidden", "true");
     chart.svg.addEventListener("pointermove", (event) => point(chart, event));
@@ -127,7 +128,7 @@ const drawCharts = () => {
     const mean = values.length > 0 ? values.reduce((sum, value) => sum + value, 0) / values.length : 0;
     chart.svg.setAttribute(
       "aria-label",
-      `${chart.name} per second in the last ${about(span)}: mean ${chart.format(mean)}, highest ${chart.format(highest)}`,
+      `${chart.name} per second in the last ${about(span)}${chart.to.textContent === "end" ? " of the crawl" : ""}: mean ${chart.format(mean)}, highest ${chart.format(highest)}`,
     );
   }
 };
@@ -160,6 +161,7 @@ const showCharts = (status) => {
   for (const chart of charts) {
     say(chart.value, chart.format(rates[chart.key]));
     chart.noteText = chart.total(status.totals || {});
+    say(chart.to, status.phase === "ended" ? "end" : "now");
     showNote(chart);
   }
   drawCharts();

@@ -11,8 +11,8 @@ const HOST_COLUMNS = [
   { key: "pages", name: "Pages", extra: true, show: (host) => short(host.pages) },
   { key: "bytes", name: "Data", extra: true, show: (host) => bytes(host.bytes) },
   { key: "failures", name: "Failed", show: (host) => short(host.failures), tone: (host) => (host.failures > 0 ? "bad" : "") },
-  { key: "mean_ms", name: "Mean", show: (host) => milliseconds(host.mean_ms) },
-  { key: "max_ms", name: "Max", extra: true, rare: true, show: (host) => milliseconds(host.max_ms) },
+  { key: "mean_ms", name: "Mean", show: (host) => (host.requests > 0 ? milliseconds(host.mean_ms) : "–") },
+  { key: "max_ms", name: "Max", extra: true, rare: true, show: (host) => (host.requests > 0 ? milliseconds(host.max_ms) : "–") },
   { key: "delay", name: "Delay", show: (host) => (Number.isFinite(host.delay) ? setting(host.delay) : "–") },
   { key: "smallest_gap", name: "Smallest gap", extra: true, rare: true, show: (host) => (Number.isFinite(host.smallest_gap) ? setting(host.smallest_gap) : "–") },
   { key: "robots", name: "robots.txt", text: true, show: robotsOf },
@@ -75,10 +75,12 @@ const compareHosts = (one, other) => {
 
 const isFailing = (host) => Number.isFinite(host.back_off) || host.keeps_failing === true;
 
-// Why its URLs wait, and what failed last if it keeps failing.
+// Why its URLs wait, and what failed last if it keeps failing, unless that is why they wait.
 const stateOf = (host) => {
-  const failure = host.keeps_failing === true && host.last_failure ? `last failure: ${plain(host.last_failure)}` : "";
-  return [plain(host.why), failure].filter(Boolean).join(" · ");
+  const why = plain(host.why);
+  const last = plain(host.last_failure);
+  const failure = host.keeps_failing === true && last && !why.includes(last) ? `last failure: ${last}` : "";
+  return [why, failure].filter(Boolean).join(" · ");
 };
 
 const showHosts = (status) => {

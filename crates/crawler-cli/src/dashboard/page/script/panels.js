@@ -67,7 +67,7 @@ const showOutcomes = (status) => {
     .map((group) => ({ name: plain(group.group), count: finite(group.count), reasons: list(group.reasons), tone: toneOf(group.group) }))
     .filter((group) => group.count > 0);
   const total = sum(groups.map((group) => group.count));
-  say(byId("admitted"), total > 0 ? `${counted(total, "URL")} found, ${counted(totals.links, "link")} seen.` : "No URL yet.");
+  say(byId("admitted"), total > 0 ? `${counted(total, "URL")} admitted, ${counted(totals.links, "link")} found on pages.` : "No URL yet.");
   each(
     byId("shares"),
     groups,
@@ -141,7 +141,7 @@ const drawDepths = (depths) => {
   columns(picture, depths, { x: 0, y: 4, width, height: height - 22 }, (depth) => `Depth ${depth}`);
   picture.append(
     shape("text", { x: 0, y: height - 4, class: "tiny" }, "0"),
-    shape("text", { x: width, y: height - 4, class: "tiny end" }, `${depths.length - 1} hops`),
+    shape("text", { x: width, y: height - 4, class: "tiny end" }, counted(depths.length - 1, "hop")),
   );
   parent.replaceChildren(picture);
 };
@@ -229,6 +229,7 @@ const showLatest = (status) => {
   }
   const latest = list(status.latest).slice().sort((one, other) => finite(other.at) - finite(one.at)).slice(0, 50);
   each(parent, latest, (entry) => `${entry.at} ${entry.url}`, makeLatest, () => {});
+  say(byId("no-latest"), finite((status.totals || {}).requests) > 0 ? "They are known only while the crawl runs." : "No URL yet.");
   hide(byId("no-latest"), latest.length > 0);
 };
 

@@ -20,7 +20,7 @@ const stagesOf = (status) => {
       { key: "priority", name: "Priority queues", count: waiting, where: "in the priority queues", note: "best first, by host" },
       { key: "router", name: "Router", count: null, note: "delay, one owner per domain" },
       { key: "workers", name: workers.length === 1 ? "1 worker" : `${number(workers.length)} workers`, count: leased,
-        where: "leased to workers", note: `${short(queues.in_flight)} requests in flight` },
+        where: "leased to workers", note: `${counted(queues.in_flight, "request")} in flight` },
     ],
   };
 };
@@ -37,7 +37,7 @@ const showPipeline = (status) => {
   }
   const most = counts.reduce((best, stage) => (stage.count > best.count ? stage : best));
   const share = percent(most.count, total);
-  say(byId("waiting"), total > 0 ? `${counted(total, "URL")} in the pipeline, most of them (${share}) ${most.where}.` : "No URL waits.");
+  say(byId("waiting"), total > 0 ? `${counted(total, "URL")} in the pipeline, the largest part (${share}) ${most.where}.` : "No URL waits.");
   const rows = counts.map((stage) => [stage.name, stage.count]);
   rows.push(...stages.priority.map((queue) => [`Priority ${finite(queue.from)} to ${finite(queue.to)}`, finite(queue.length)]));
   each(

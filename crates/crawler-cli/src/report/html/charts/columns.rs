@@ -32,11 +32,14 @@ pub fn write(html: &mut String, title: &str, columns: &Columns) {
         .collect();
     open(html, HEIGHT, title, &described.join(", "));
     let end = round_up(highest as f64);
+    // The values are written last, so that no column hides them.
+    let mut values = String::new();
     for part in [1.0, 0.5, 0.0] {
         let y = BOTTOM - part * (BOTTOM - TOP);
         let _ = write!(html, r#"<line class="grid" x2="100%" y1="{y}" y2="{y}"/>"#);
         if part > 0.0 && (part * end).fract() == 0.0 {
-            let _ = write!(html, r#"<text x="0" y="{}">{}</text>"#, y - 4.0, number((part * end) as u64));
+            let value = number((part * end) as u64);
+            let _ = write!(values, r#"<text class="axis" x="0" y="{}">{value}</text>"#, y - 4.0);
         }
     }
     let place = 100.0 / columns.columns.len().max(1) as f64;
@@ -62,5 +65,6 @@ pub fn write(html: &mut String, title: &str, columns: &Columns) {
                 write!(html, r#"<text class="middle" x="{middle:.2}%" y="{}">{label}</text>"#, BOTTOM + 16.0);
         }
     }
+    *html += &values;
     let _ = write!(html, r#"<text class="end" x="100%" y="{}">{}</text></svg>"#, HEIGHT - 4, columns.axis);
 }

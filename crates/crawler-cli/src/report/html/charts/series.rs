@@ -24,7 +24,8 @@ pub fn write(html: &mut String, title: &str, series: &Series) {
     let format = series.format;
     let description = format!("highest {}, last {}", format(highest), format(last));
     open(html, HEIGHT, &format!("{title} over time"), &description);
-    grid(html, end, format);
+    // The values are written last, so that the area does not hide them.
+    let values = grid(html, end, format);
     let path = path(series, end);
     let (from, to) = (x(series, 0), x(series, series.points.len().saturating_sub(1)));
     let height = BOTTOM - TOP;
@@ -45,20 +46,23 @@ pub fn write(html: &mut String, title: &str, series: &Series) {
         let at = at.min(100.0);
         let _ = write!(html, r#"<text{anchor} x="{at:.2}%" y="{}">{}</text>"#, HEIGHT - 8, escaped(&label));
     }
+    *html += &values;
     *html += "</svg>";
 }
 
-/// Lines at zero, at the half and at the end of the value axis, with their values above.
-fn grid(html: &mut String, end: f64, format: fn(f64) -> String) {
+/// Draws lines at zero, at the half and at the end of the value axis. Returns their values, to be written above them.
+fn grid(html: &mut String, end: f64, format: fn(f64) -> String) -> String {
+    let mut values = String::new();
     let labels = [end, end / 2.0, 0.0].map(format);
     for (index, (part, label)) in [1.0, 0.5, 0.0].into_iter().zip(&labels).enumerate() {
         let y = BOTTOM - part * (BOTTOM - TOP);
         let _ = write!(html, r#"<line class="grid" x2="100%" y1="{y}" y2="{y}"/>"#);
         // Numbers as small as 1 have no half that differs.
         if part > 0.0 && index.checked_sub(1).and_then(|before| labels.get(before)) != Some(label) {
-            let _ = write!(html, r#"<text x="0" y="{}">{}</text>"#, y - 4.0, escaped(label));
+            let _ = write!(values, r#"<text class="axis" x="0" y="{}">{}</text>"#, y - 4.0, escaped(label));
         }
     }
+    values
 }
 
 fn x(series: &Series, index: usize) -> f64 {

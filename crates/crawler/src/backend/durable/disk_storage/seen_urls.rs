@@ -77,7 +77,7 @@ impl DiskStorage {
         Ok(row)
     }
 
-    /// Lowers the depth of an outstanding URL, in the same batch as the operation that found it.
+    /// Lowers the depth of a pending URL, in the same batch as the operation that found it.
     fn lower_depth(&mut self, task_id: TaskId, depth: Depth) -> Result<(), BackendError> {
         let Some(mut row) = self.task(task_id)? else { return Ok(()) };
         if depth < row.depth {

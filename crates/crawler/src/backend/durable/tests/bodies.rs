@@ -56,8 +56,14 @@ async fn store_two_in_one_commit(state: &TestState) {
             let (fingerprint, body) = (fingerprint(number), Body::Plain(text(number).into()));
             state.content.add(id, &url(number), &fingerprint, body.bytes().len() as u64, now);
             let (url, fingerprint) = (url(number), &fingerprint);
-            let page =
-                NewPage { url: &url, fingerprint, body_bytes: None, body: Some(&body), is_seed: false };
+            let page = NewPage {
+                url: &url,
+                fingerprint,
+                body_bytes: None,
+                body: Some(&body),
+                is_seed: false,
+                similarity: None,
+            };
             state.storage.store_page(id, &page, false, now).unwrap();
         }
     }

@@ -1,10 +1,11 @@
-//! Another visit: a crash between two commits of its begin leaves a visit in which each URL is queued once.
+//! Another visit: a crash between two commits of its start leaves a visit in which each URL is queued once.
 
 use super::super::open::read_hash_key;
 use super::super::recrawl::{Recrawl, queue_some, record_begin};
-use super::super::{Batch, Tables};
+use super::super::{Batch, Tables, schedule};
 use super::*;
 use crate::scope::Scope;
+use crate::visit::RevisitAfter;
 
 /// A finished crawl of 10 URLs.
 async fn finished() -> TestState {
@@ -38,7 +39,7 @@ async fn crash_between_two_commits_leaves_a_visit_that_is_continued() {
                 queue_some(&tables, key, &Scope::anywhere(), 2).unwrap();
             }
         }
-        // It is continued whether it is asked for again or not.
+        // It is continued whether it is requested again or not.
         state.options.recrawl = (commits % 2 == 0).then(Recrawl::default);
         state.open();
         let snapshot = state.backend().shared.state().snapshot();
@@ -59,5 +60,31 @@ async fn crash_between_two_commits_leaves_a_visit_that_is_continued() {
         visit_all(&state).await;
         state.reopen();
         assert_eq!(state.backend().shared.state().snapshot().visit, 3, "the visit before had ended");
+    }
+}
+
+#[tokio::test]
+async fn crash_while_the_schedule_changes_loses_no_url_of_it() {
+    let hourly = RevisitAfter::Fixed(Duration::from_secs(60 * 60));
+    for is_recrawled in [false, true] {
+        let mut state = finished().await;
+        state.options.config.visits.revisit_after = Some(hourly);
+        state.reopen();
+        let scheduled = |state: &TestState| state.backend().shared.state().snapshot().scheduled;
+        assert_eq!(scheduled(&state), 10);
+        state.open = None;
+        {
+            let tables = Tables::open(&state.path(), Batch::default).unwrap();
+            if is_recrawled {
+                record_begin(&tables, &Recrawl { revisit_after: Some(hourly) }).unwrap();
+            } else {
+                // The first commit of a process that schedules the URLs by another rule.
+                let mut batch = Batch { number: 1, ..Batch::default() };
+                schedule::clear(&mut batch);
+                tables.write(&batch).unwrap();
+            }
+        }
+        state.open();
+        assert_eq!(scheduled(&state), 10, "recrawled: {is_recrawled}");
     }
 }

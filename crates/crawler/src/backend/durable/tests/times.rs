@@ -21,7 +21,7 @@ async fn active_time_survives_a_crash_if_nothing_else_was_written() {
     assert!(state.now() > Duration::from_secs(4), "{:?} of {before:?}", state.now());
 }
 
-/// Completes all outstanding URLs.
+/// Completes all pending URLs.
 async fn complete_all(backend: &impl Backend) {
     while backend.outstanding().await.unwrap() > 0 {
         let unprioritized = backend.take_unprioritized(100, Duration::ZERO).await.unwrap();

@@ -69,7 +69,7 @@ impl Requests {
         self.0.len() - before
     }
 
-    /// Completes all requests, each of which reads so many bytes.
+    /// Completes all requests, each of which reads this many bytes.
     fn complete(&mut self, budgets: &mut Budgets, bytes: u64) {
         for (lease, held) in self.0.drain(..) {
             budgets.commit(&lease.url, held, true, BodyBytes::unencoded(bytes));

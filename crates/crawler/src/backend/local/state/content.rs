@@ -1,10 +1,18 @@
 //! The stored pages of a crawl, with which new pages are compared.
 
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
 use super::super::super::{BackendError, ContentMatch};
-use super::super::content_index::IndexLookup;
+use super::super::content_index::{IndexLookup, decompress};
 use super::super::storage::{Body, Storage};
 use super::LocalState;
-use crate::similarity::{ContentType, Fingerprint, Undecided, Verdicts};
+use crate::error::StorageError;
+use crate::similarity::{
+    ContentType, ExactComparison, Fingerprint, PageBody, ShingleCache, Threshold, Undecided, Verdicts,
+    VersionSimilarity,
+};
 
 /// A page to store.
 pub(crate) struct NewPage<'a> {
@@ -12,13 +20,16 @@ pub(crate) struct NewPage<'a> {
     pub(crate) fingerprint: &'a Fingerprint,
     /// The size of the body as it is stored; `None` if bodies are not stored.
     pub(crate) body_bytes: Option<u64>,
-    /// `None` if bodies are not stored, or by somebody else.
+    /// `None` if bodies are not stored, or stored by another process.
     pub(crate) body: Option<&'a Body<'a>>,
     /// A seed is stored whatever it is a duplicate of.
     pub(crate) is_seed: bool,
+    /// How similar it is to its earlier version, if the two were compared.
+    pub(crate) similarity: Option<VersionSimilarity>,
 }
 
 /// The result of storing a page.
+#[derive(Serialize, Deserialize)]
 pub(crate) enum StoreResult {
     Done(ContentMatch),
     /// The page must be compared with these pages first.
@@ -26,12 +37,41 @@ pub(crate) enum StoreResult {
 }
 
 /// A stored page whose similarity to a new page is too close to the threshold for an estimate.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct BorderCase {
     pub(crate) page: Undecided,
     pub(crate) url: String,
     pub(crate) content_type: Option<ContentType>,
     /// `None` if the body is not stored here.
+    #[serde(skip)]
     pub(crate) body: Option<Body<'static>>,
+}
+
+impl BorderCase {
+    /// Whether a new page is a near-duplicate of this one. Without its body or shingles, the estimate decides.
+    pub(crate) fn compare(
+        self,
+        comparison: &ExactComparison,
+        threshold: Option<Threshold>,
+        known: &ShingleCache,
+    ) -> Result<bool, StorageError> {
+        let BorderCase { page, url, content_type, body } = self;
+        let (Some(threshold), Some(content_type)) = (threshold, content_type) else {
+            return Ok(page.is_similar);
+        };
+        let shingles = match (known.get(page.url), body) {
+            (Some(shingles), _) => shingles,
+            (None, None) => return Ok(page.is_similar),
+            (None, Some(body)) => {
+                let body = decompress(body)?;
+                let shingles = comparison.shingles_of(&PageBody { url: &url, content_type, body: &body });
+                let shingles = Arc::new(shingles);
+                known.add(page.url, Arc::clone(&shingles));
+                shingles
+            }
+        };
+        Ok(comparison.is_near_duplicate(&shingles, threshold))
+    }
 }
 
 impl<S: Storage> LocalState<S> {
@@ -52,7 +92,10 @@ impl<S: Storage> LocalState<S> {
             // Without bodies, nothing can be compared exactly.
             match self.content.find(id, fingerprint, now, body_bytes.and(Some(verdicts))) {
                 IndexLookup::New => {}
-                IndexLookup::Match(duplicate) => return Ok(StoreResult::Done(duplicate)),
+                IndexLookup::Match(duplicate) if !self.may_be_gone(&duplicate)? => {
+                    return Ok(StoreResult::Done(duplicate));
+                }
+                IndexLookup::Match(_) => {}
                 IndexLookup::Undecided(pages) => {
                     let pages = pages.into_iter().map(|page| self.border_case(page));
                     return Ok(StoreResult::Undecided(pages.collect::<Result<_, _>>()?));
@@ -66,6 +109,28 @@ impl<S: Storage> LocalState<S> {
             self.storage.store_page(id, page, has_earlier, now)?;
         }
         Ok(StoreResult::Done(ContentMatch::New))
+    }
+
+    /// Whether the original of a duplicate is to be visited again. It may be gone, or another page: the duplicate may be where it
+    /// moved.
+    fn may_be_gone(&mut self, duplicate: &ContentMatch) -> Result<bool, BackendError> {
+        match duplicate {
+            ContentMatch::New => Ok(false),
+            ContentMatch::Duplicate(of) | ContentMatch::NearDuplicate(of) => {
+                let id = self.storage.id(of);
+                self.storage.is_to_be_visited_again(id)
+            }
+        }
+    }
+
+    /// The stored page of a URL, if that is an earlier version than the one with this fingerprint.
+    pub(crate) fn earlier_version(
+        &self,
+        url: &str,
+        fingerprint: &Fingerprint,
+    ) -> Result<Option<(ContentType, Body<'static>)>, BackendError> {
+        let id = self.storage.id(url);
+        if self.content.is_stored(id) { self.storage.earlier_version(id, fingerprint) } else { Ok(None) }
     }
 
     /// Removes the stored page of a URL that is gone: the same page at another URL is no duplicate of it.

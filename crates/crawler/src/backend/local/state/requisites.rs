@@ -11,7 +11,7 @@ use crate::scope::RejectReason;
 use crate::stats::BodyBytes;
 use crate::task_kind::{REQUISITE_DEPTH, TaskKind};
 
-/// At most so many requisites wait in the queues of their hosts: each host takes some hundred bytes of memory.
+/// At most this many requisites wait in the queues of their hosts: each host takes some hundred bytes of memory.
 const MAX_WAITING: usize = 10_000;
 
 /// At most so many requisites are admitted from stylesheets, for each page of the crawl. A tree of stylesheets that import others

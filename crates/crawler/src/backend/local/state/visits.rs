@@ -92,7 +92,7 @@ impl<S: Storage> LocalState<S> {
         Instant::now().checked_add(Duration::from_millis(wait))
     }
 
-    /// Number of URLs that are outstanding, or will be visited again while the crawl runs.
+    /// Number of URLs that are pending, or will be visited again while the crawl runs.
     pub(crate) fn unfinished(&self) -> u64 {
         self.counters.admitted - self.counters.completed + self.storage.scheduled_len()
     }

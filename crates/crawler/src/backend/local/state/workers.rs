@@ -22,7 +22,7 @@ impl<S: Storage> LocalState<S> {
         self.leased_to(worker);
     }
 
-    /// Records that a worker takes no URLs until it asks for some, so that it gets no new domains.
+    /// Records that a worker takes no URLs until it requests some, so that it gets no new domains.
     pub(crate) fn accept_no_urls(&mut self, worker: WorkerId) {
         self.waiting.set_wants_urls(worker, false);
     }

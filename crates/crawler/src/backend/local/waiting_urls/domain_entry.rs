@@ -1,4 +1,4 @@
-//! A domain that has waiting URLs, or an owner: who owns it, and which of its hosts can be asked.
+//! A domain that has waiting URLs, or an owner: who owns it, and which of its hosts are ready for a request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct DomainEntry {
     /// No URL is leased before: the delay between requests to the domain.
     pub(super) next: Instant,
     pub(super) has_timer: bool,
-    /// Hosts that can be asked, by the queue of the URLs that they have.
+    /// Hosts that are ready for a request, by the queue of the URLs that they have.
     pub(super) ready: Vec<(u8, VecDeque<Arc<str>>)>,
     /// The queues in which the domain is in its owner's list.
     pub(super) listed: QueueSet,

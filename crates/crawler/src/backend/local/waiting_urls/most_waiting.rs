@@ -77,11 +77,10 @@ impl<Q: Default> WaitingUrls<Q> {
             {
                 WaitReason::Resting { for_: rests_for, cause: cause.to_string() }
             }
-            () if cooldown > delay + LONG_PAUSE => {
-                WaitReason::Resting { for_: cooldown, cause: "the host asked for a pause".into() }
-            }
+            () if cooldown > delay + LONG_PAUSE => WaitReason::Pause(cooldown),
             () if !delay.is_zero() && (!cooldown.is_zero() || host.leased > 0) => WaitReason::Delay(delay),
             () if host.leased > 0 && host.is_full(&self.limits) => WaitReason::Slow,
+            () if !cooldown.is_zero() => WaitReason::Pause(cooldown),
             () if self.waits_for_site(host, now) => WaitReason::SiteDelay(self.limits.site_delay),
             () => WaitReason::Busy,
         }

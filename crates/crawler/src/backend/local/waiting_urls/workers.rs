@@ -12,7 +12,7 @@ pub(super) struct ReadyDomains(pub(super) Vec<VecDeque<Domain>>);
 
 pub(super) struct WorkerEntry {
     pub(super) ready: ReadyDomains,
-    /// The worker asked for more URLs than there were.
+    /// The worker requested more URLs than there were.
     pub(super) wants_urls: bool,
     /// The number of its domains that have waiting or leased URLs.
     pub(super) domains: usize,

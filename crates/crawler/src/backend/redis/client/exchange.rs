@@ -6,9 +6,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::super::super::{BackendError, BudgetDecision, Lease, TaskId, WorkerId};
-use super::super::messages::{
-    Answer, FrontierMessage, Message, Position, Reply, Session, WorkerMessage, encode,
-};
+use super::super::messages::{FrontierMessage, Message, Position, Reply, Session, WorkerMessage, encode};
+use super::sent_links::SentLinks;
 
 /// How many requests are sent in one message.
 const MAX_REQUESTS: usize = 256;
@@ -40,6 +39,7 @@ pub(super) struct Exchange {
     /// What the frontier has reserved for first requests.
     pub(super) reserved: HashMap<TaskId, (u64, BudgetDecision)>,
     pub(super) read: Position,
+    pub(super) sent_links: SentLinks,
     pub(super) failure: Option<BackendError>,
     /// When the frontier last replied, or there was nothing to reply to.
     pub(super) last_reply: Instant,
@@ -47,7 +47,7 @@ pub(super) struct Exchange {
 
 pub(super) struct Pending {
     pub(super) request: Vec<u8>,
-    pub(super) reply: oneshot::Sender<Answer>,
+    pub(super) reply: oneshot::Sender<Vec<u8>>,
 }
 
 impl Exchange {
@@ -66,6 +66,7 @@ impl Exchange {
             leases: VecDeque::new(),
             reserved: HashMap::new(),
             read: Position::default(),
+            sent_links: SentLinks::default(),
             failure: None,
             last_reply: Instant::now(),
         }
@@ -154,11 +155,11 @@ impl Exchange {
                 return;
             }
             match reply {
-                Reply::To(number, answer) => {
+                Reply::To(number, result) => {
                     self.last_reply = Instant::now();
                     if let Some(pending) = self.pending.remove(&number) {
                         // The caller may have stopped waiting.
-                        let _ = pending.reply.send(answer);
+                        let _ = pending.reply.send(result);
                     }
                 }
                 Reply::Lease(number, lease, reserved) => {

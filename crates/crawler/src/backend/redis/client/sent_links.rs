@@ -6,7 +6,6 @@ use hashbrown::HashTable;
 use crate::backend::Outlinks;
 use crate::similarity::HashKey;
 use crate::task::Depth;
-use crate::url_list::UrlList;
 
 /// When there are so many links, which take some 24 bytes each, they are forgotten.
 const MAX_LINKS: usize = 1_000_000;
@@ -16,29 +15,28 @@ const MAX_LINKS: usize = 1_000_000;
 pub(super) struct SentLinks(HashTable<(u64, Depth)>);
 
 impl SentLinks {
-    /// Splits outlinks into those to send and the number of the others. Returns the IDs of those to send.
-    pub(super) fn filter(&self, outlinks: Outlinks, key: HashKey) -> (Outlinks, Vec<u64>) {
-        let Outlinks { urls, depth, redirects, source_links, mut seen } = outlinks;
-        let (mut unsent, mut unsent_source_links) = (UrlList::default(), Vec::new());
-        let mut ids = Vec::new();
-        let mut source_links = source_links.into_iter();
+    /// Keeps those outlinks that are to be sent, and counts the others. Returns the IDs of those to send.
+    pub(super) fn filter(&self, outlinks: &mut Outlinks, key: HashKey) -> Vec<u64> {
+        let (urls, source_links) =
+            (std::mem::take(&mut outlinks.urls), std::mem::take(&mut outlinks.source_links));
+        let (mut ids, mut source_links) = (Vec::new(), source_links.into_iter());
         for url in urls.iter() {
             let (id, source_link) = (key.url_id(url), source_links.next());
-            if self.0.find(id, |(other, sent)| *other == id && *sent <= depth).is_some() {
-                seen += 1;
+            if self.0.find(id, |(other, sent)| *other == id && *sent <= outlinks.depth).is_some() {
+                outlinks.seen += 1;
                 continue;
             }
-            unsent.push(url);
-            unsent_source_links.extend(source_link);
+            outlinks.urls.push(url);
+            outlinks.source_links.extend(source_link);
             ids.push(id);
         }
-        (Outlinks { urls: unsent, depth, redirects, source_links: unsent_source_links, seen }, ids)
+        ids
     }
 
     /// Adds links that the frontier has admitted or found in its seen set.
     pub(super) fn add(&mut self, ids: Vec<u64>, depth: Depth) {
         if self.0.len() + ids.len() > MAX_LINKS {
-            self.clear();
+            self.0.clear();
         }
         for id in ids {
             match self.0.find_mut(id, |(other, _)| *other == id) {
@@ -46,11 +44,6 @@ impl SentLinks {
                 None => drop(self.0.insert_unique(id, (id, depth), |(id, _)| *id)),
             }
         }
-    }
-
-    /// Forgets all links: the frontier may not know them any more.
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
     }
 }
 
@@ -62,7 +55,8 @@ mod tests {
     fn link_is_sent_again_at_a_smaller_depth_only() {
         let (mut sent, key) = (SentLinks::default(), HashKey::new(7));
         for (depth, expected, seen) in [(3, 2, 0), (3, 0, 2), (4, 0, 2), (1, 2, 0), (2, 0, 2)] {
-            let (outlinks, ids) = sent.filter(Outlinks::new(["http://a/", "http://b/"], depth), key);
+            let mut outlinks = Outlinks::new(["http://a/", "http://b/"], depth);
+            let ids = sent.filter(&mut outlinks, key);
             assert_eq!(
                 (outlinks.urls.len(), ids.len(), outlinks.seen),
                 (expected, expected, seen),
@@ -70,7 +64,7 @@ mod tests {
             );
             sent.add(ids, depth);
         }
-        sent.clear();
-        assert_eq!(sent.filter(Outlinks::new(["http://a/"], 9), key).0.urls.len(), 1);
+        sent = SentLinks::default();
+        assert_eq!(sent.filter(&mut Outlinks::new(["http://a/"], 9), key).len(), 1);
     }
 }

@@ -1,7 +1,8 @@
-local member = member_of(ARGV[1])
-local is_member = member and member.token == ARGV[2] and not member.dead
+local role, token, elapsed = unpack(ARGV)
+-- The heartbeat of a member that was declared dead is negative.
+local is_member = call('HGET', base .. 'members', role) == token and tonumber(call('HGET', base .. 'heartbeats', role) or 0) > 0
 if is_member then
-  write_member(ARGV[1], { token = member.token, heartbeat = now, location = member.location })
-  if ARGV[3] ~= '0' then call('HINCRBY', base .. 'crawl', 'elapsed', ARGV[3]) end
+  call('HSET', base .. 'heartbeats', role, now)
+  if elapsed ~= '0' then call('HINCRBY', base .. 'crawl', 'elapsed', elapsed) end
 end
-return { is_member and 1 or 0, unpack(state()) }
+return { is_member and 1 or 0, state() }

@@ -1,11 +1,5 @@
 local base, call, time = KEYS[1], redis.call, redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local function member_of(role)
-  local entry = call('HGET', base .. 'members', role)
-  return entry and cmsgpack.unpack(entry)
-end
-local function write_member(role, member) call('HSET', base .. 'members', role, cmsgpack.pack(member)) end
-local function heartbeat_of(member) return ('%.0f'):format(member.heartbeat) end
+local now = ('%.0f'):format(time[1] * 1000 + math.floor(time[2] / 1000))
 -- The crawl's phase ('purged' for a while after a purge), end, run, version of settings, elapsed time, whether it is archived,
 -- version of what was changed since it started, whether somebody looks at its statistics.
 local function state()

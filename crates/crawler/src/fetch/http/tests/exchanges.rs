@@ -108,7 +108,7 @@ async fn requests_and_responses_of_one_connection_are_recorded_as_they_cross_the
     let (first, rest) = encoded.split_at(10);
     let size = format!("\r\n{:x};x=y\r\n", rest.len());
     let chunked = [b"a\r\n", first, size.as_bytes(), rest, b"\r\n0\r\nT: 1\r\n\r\n"].concat();
-    let cases: [Case; 8] = [
+    let cases: [Case; 9] = [
         (
             "",
             "HTTP/1.1 200 OK\r\nContent-Type:  text/html\t\r\nX-a : 1,\r\n  folded\r\ncontent-LENGTH: 63\r\n",
@@ -138,6 +138,13 @@ async fn requests_and_responses_of_one_connection_are_recorded_as_they_cross_the
             &encoded,
         ),
         ("", "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n", "", b"gone".into(), b"gone"),
+        (
+            "",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n",
+            "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+            [b"3f\r\n", TEXT, b"\r\n0\r\n\r\n"].concat(),
+            TEXT,
+        ),
         (
             "",
             "HTTP/1.1 301 Moved\r\nLocation: /a\r\n",
@@ -199,7 +206,12 @@ async fn head_may_be_as_large_as_the_limit_and_a_larger_one_is_no_exchange() {
 
 #[tokio::test]
 async fn incomplete_payload_says_why() {
-    let truncating = BodyPolicy::Page { limit: 20, oversize: Oversize::Truncate, file_limit: 20 };
+    let truncating =
+        BodyPolicy::Page { limit: 20, oversize: Oversize::Truncate, file_limit: 20, archives_files: false };
+    let small_files =
+        BodyPolicy::Page { limit: 100, oversize: Oversize::Drop, file_limit: 20, archives_files: true };
+    let files =
+        BodyPolicy::Page { limit: 100, oversize: Oversize::Drop, file_limit: 100, archives_files: true };
     let html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 63\r\n\r\n";
     let image = "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: 63\r\n\r\n";
     let error = "HTTP/1.1 500 No\r\nContent-Length: 63\r\n\r\n";
@@ -212,6 +224,8 @@ async fn incomplete_payload_says_why() {
         (html, &text[..40], Then::Stall, short.clone(), page(), 40, Truncation::Time),
         (html, text, Then::Stall, config(), BodyPolicy::page(20), 0, Truncation::Length),
         (image, text, Then::Stall, config(), page(), 0, Truncation::Unspecified),
+        (image, text, Then::Stall, config(), small_files, 0, Truncation::Unspecified),
+        (image, &text[..40], Then::Close, config(), files, 40, Truncation::Disconnect),
         (html, "\0\0\0\0", Then::Close, config(), page(), 4, Truncation::Disconnect),
         (error, &text[..40], Then::Close, config(), page(), 40, Truncation::Disconnect),
         (error, &text[..40], Then::Stall, short, page(), 40, Truncation::Time),

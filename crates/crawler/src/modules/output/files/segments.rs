@@ -37,8 +37,9 @@ pub(in crate::modules::output) struct SegmentedFile {
     finished_bytes: u64,
     /// The files after it, which are removed before anything is written.
     later: Vec<u32>,
-    /// Finished files that were not fsynced, and the name of a new one.
-    unsynced: Vec<SyncHandle>,
+    /// The first file that was not fsynced since it was last written to. Those before the current one are closed: a crawl that is
+    /// never fsynced may write any number of them.
+    first_unsynced: u32,
 }
 
 /// Where a length is in the files of an output.
@@ -90,7 +91,7 @@ impl SegmentedFile {
             number: place.number,
             finished_bytes: place.finished_bytes,
             later,
-            unsynced: Vec::new(),
+            first_unsynced: place.number,
         })
     }
 
@@ -121,7 +122,6 @@ impl SegmentedFile {
             return Ok(());
         }
         self.current.flush()?;
-        let finished = self.current.handle()?;
         let number = self.number + 1;
         let path = self.names.path(number);
         let mut next = AppendFile::create(&path)?;
@@ -131,8 +131,6 @@ impl SegmentedFile {
             let _ = fs::remove_file(&path);
             return Err(error);
         }
-        self.unsynced.push(finished);
-        self.unsynced.push(SyncHandle::Name(path));
         self.finished_bytes += self.current.length();
         self.number = number;
         let finished = std::mem::replace(&mut self.current, next);
@@ -157,11 +155,17 @@ impl SegmentedFile {
         self.current.flush()
     }
 
-    /// Handles to fsync what was written since they were last asked for.
+    /// Handles to fsync what was written since they were last requested.
     pub(in crate::modules::output) fn handles(&mut self) -> Result<Vec<SyncHandle>, StorageError> {
         let current = self.current.handle()?;
         // If one of them fails, the output has failed for good.
-        let mut handles = std::mem::take(&mut self.unsynced);
+        let finished = std::mem::replace(&mut self.first_unsynced, self.number)..self.number;
+        let mut handles: Vec<_> =
+            finished.map(|number| SyncHandle::Closed(self.names.path(number))).collect();
+        if !handles.is_empty() {
+            // One directory has the names of all.
+            handles.push(SyncHandle::Name(self.names.path(self.number)));
+        }
         handles.push(current);
         Ok(handles)
     }

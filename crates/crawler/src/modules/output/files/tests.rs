@@ -18,7 +18,7 @@ fn specs(directory: &Path) -> Vec<OutputSpec> {
     ]
 }
 
-/// The position after so many pages, and nothing else.
+/// The position after this many pages, and nothing else.
 fn at(pages: u64) -> OutputPosition {
     OutputPosition { sequence: pages, page: pages }
 }

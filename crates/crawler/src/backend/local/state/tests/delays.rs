@@ -26,7 +26,7 @@ fn site() -> LocalState<MemoryStorage> {
     state
 }
 
-/// Leases URLs for so many seconds.
+/// Leases URLs for this many seconds.
 async fn lease_for(state: &mut LocalState<MemoryStorage>, seconds: u32) -> Vec<Lease> {
     let mut leases = Vec::new();
     for _ in 0..10 * seconds {

@@ -163,3 +163,31 @@ fn overwriting_removes_all_files_of_earlier_crawls_and_no_others() {
     names.sort();
     assert_eq!(names, ["a-00001.warc", "a-00002.warc.gz", "a-2.warc", "b-00001.warc"]);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn finished_files_are_closed_and_fsynced_when_that_is_asked_for() {
+    const WRITES: u64 = 300;
+    // More than a header, and less than one with a write: each write has a file of its own.
+    const ONE_WRITE: u64 = 500;
+    let directory = tempfile::tempdir().unwrap();
+    let mut files = OutputFiles::open_targets(&[target(directory.path(), ONE_WRITE)], Start::Fresh).unwrap();
+    for id in 1..=WRITES {
+        apply(&mut files, id);
+    }
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count() as u64, WRITES);
+    let is_of_output = |entry: &io::Result<fs::DirEntry>| {
+        let opened = entry.as_ref().ok().and_then(|entry| fs::read_link(entry.path()).ok());
+        opened.is_some_and(|path| path.starts_with(directory.path().canonicalize().unwrap()))
+    };
+    let open = fs::read_dir("/proc/self/fd").unwrap().filter(is_of_output).count();
+    assert_eq!(open, 2, "the first one, which is locked, and the current one");
+    let closed = |files: &mut OutputFiles| {
+        let handles = files.handles().unwrap();
+        handles.sync().unwrap();
+        handles.0.iter().filter(|handle| matches!(handle, SyncHandle::Closed(_))).count() as u64
+    };
+    assert_eq!((closed(&mut files), closed(&mut files)), (WRITES - 1, 0));
+    apply(&mut files, WRITES + 1);
+    assert_eq!(closed(&mut files), 1);
+}

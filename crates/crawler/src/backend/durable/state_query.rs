@@ -1,4 +1,4 @@
-//! What can be asked about a state, and the answers. They are the same whether a process runs the crawl or not.
+//! Queries about a state, and the replies to them. They are the same whether a process runs the crawl or not.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,9 @@ use crate::live_settings::ControlAction;
 /// Why a crawl cannot be changed that no process runs. The reader adds how to start one.
 pub(super) const NOT_RUNNING: &str = "no process runs it";
 
-/// A question about a state. URLs are in their admitted form.
+/// A query about a state. URLs are in their admitted form.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Inquiry {
+pub(super) enum StateQuery {
     Status,
     Metadata,
     Outputs,
@@ -35,9 +35,9 @@ pub(super) enum Inquiry {
     Visited(u32, u64),
 }
 
-/// The answer to an [`Inquiry`] of the same name.
+/// The reply to a [`StateQuery`] of the same name.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
+pub(super) enum StateReply {
     Status(Box<StateStatus>),
     Metadata(Vec<u8>),
     Outputs(Vec<RecordedOutput>),
@@ -57,43 +57,43 @@ pub(super) enum Answer {
     Failed(String),
 }
 
-impl Inquiry {
-    /// The answer from the tables.
-    pub(super) fn answer(self, reader: &mut FileReader) -> Result<Answer, BackendError> {
+impl StateQuery {
+    /// The reply from the tables.
+    pub(super) fn reply(self, reader: &mut FileReader) -> Result<StateReply, BackendError> {
         Ok(match self {
-            Inquiry::Status => Answer::Status(Box::new(reader.status()?)),
-            Inquiry::Metadata => Answer::Metadata(reader.metadata()?),
-            Inquiry::Outputs => Answer::Outputs(reader.outputs()?),
-            Inquiry::History(url) => Answer::History(reader.history(url)?),
-            Inquiry::Content(url) => Answer::Content(reader.content(&url)?),
-            Inquiry::Pages(max) => Answer::Pages(reader.pages(max)?),
-            Inquiry::LinkingPages(targets, strip_query, first) => {
+            StateQuery::Status => StateReply::Status(Box::new(reader.status()?)),
+            StateQuery::Metadata => StateReply::Metadata(reader.metadata()?),
+            StateQuery::Outputs => StateReply::Outputs(reader.outputs()?),
+            StateQuery::History(url) => StateReply::History(reader.history(url)?),
+            StateQuery::Content(url) => StateReply::Content(reader.content(&url)?),
+            StateQuery::Pages(max) => StateReply::Pages(reader.pages(max)?),
+            StateQuery::LinkingPages(targets, strip_query, first) => {
                 let (found, next) = reader.linking_pages(&targets, &strip_query, first)?;
-                Answer::LinkingPages(found, next)
+                StateReply::LinkingPages(found, next)
             }
-            Inquiry::Urls(first) => {
+            StateQuery::Urls(first) => {
                 let (urls, next) = reader.urls(first)?;
-                Answer::Urls(urls, next)
+                StateReply::Urls(urls, next)
             }
-            Inquiry::Visited(visit, first) => {
+            StateQuery::Visited(visit, first) => {
                 let (urls, next) = reader.visited_urls(visit, first)?;
-                Answer::Visited(urls, next)
+                StateReply::Visited(urls, next)
             }
-            Inquiry::Control(action) => Answer::Control(Err(action.error(NOT_RUNNING))),
-            Inquiry::SeedIndex => {
+            StateQuery::Control(action) => StateReply::Control(Err(action.error(NOT_RUNNING))),
+            StateQuery::SeedIndex => {
                 let (secret, index) = reader.seed_index()?;
-                Answer::SeedIndex(secret, index)
+                StateReply::SeedIndex(secret, index)
             }
         })
     }
 }
 
-impl Answer {
-    /// The error for an answer to another question.
+impl StateReply {
+    /// The error for a reply to another query.
     pub(super) fn unexpected(self) -> Error {
         let message = match self {
-            Answer::Failed(message) => message,
-            _ => "cannot read the state: the process that runs the crawl gave a wrong answer; stop the crawl first"
+            StateReply::Failed(message) => message,
+            _ => "cannot read the state: the process that runs the crawl gave a wrong reply; stop the crawl first"
                 .into(),
         };
         Error::State(StorageError::new(StorageErrorKind::Io, message))

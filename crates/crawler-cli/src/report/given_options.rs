@@ -1,4 +1,4 @@
-//! What was asked of a crawl: its seeds, and its options as on a command line, without secrets.
+//! The seeds of a crawl and the options that were given, as on a command line, without secrets.
 
 use std::time::Duration;
 
@@ -20,20 +20,20 @@ const MAX_SEEDS: usize = 1_000;
 /// The longest value of an option, in bytes.
 const MAX_VALUE_BYTES: usize = 500;
 
-/// What the reader of a report does not ask for: what one process prints, and what is no option.
+/// What a report does not show: what one process prints, and what is no option.
 const LEFT_OUT: [&str; 8] =
     ["seeds", "check", "progress", "summary", "report", "verbose", "quiet", "overwrite"];
 
-/// What was asked of a crawl.
+/// The seeds of a crawl, and the options that were given.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub struct GivenOptions {
     pub seeds: Listed<String>,
     pub options: Vec<(String, String)>,
 }
 
-impl Asked {
-    /// What was asked of a crawl with these options.
-    pub fn of_crawl(options: &CrawlOptions) -> Asked {
+impl GivenOptions {
+    /// The part of these options that differs from the defaults.
+    pub fn of_crawl(options: &CrawlOptions) -> GivenOptions {
         let mut named =
             CrawlOptions::defaults().map(|defaults| given(options, &defaults)).unwrap_or_default();
         let mut secret = options.fetch.login.names();
@@ -44,22 +44,22 @@ impl Asked {
         secret.sort_unstable();
         secret.dedup();
         named.extend(secret.into_iter().map(|name| (name, MASK.into())));
-        Asked { seeds: seeds(options.seeds.iter().map(String::as_str)), options: named }
+        GivenOptions { seeds: seeds(options.seeds.iter().map(String::as_str)), options: named }
     }
 
-    /// What was asked of a classic crawl: the seed, the options for fetching and their defaults, and others.
+    /// The same of a classic crawl: the seed, the options for fetching that differ from their defaults, and others.
     pub fn of_classic(
         seed: &Url,
         fetch: &FetchArgs,
         defaults: Option<&FetchArgs>,
         others: Vec<(String, String)>,
-    ) -> Asked {
+    ) -> GivenOptions {
         let mut options = others;
         options.extend(defaults.map(|defaults| given(fetch, defaults)).unwrap_or_default());
         let mut secret = fetch.login.names();
         secret.extend(fetch.proxy.explicit().map(|_| "--proxy".into()));
         options.extend(secret.into_iter().map(|name| (name, MASK.into())));
-        Asked { seeds: seeds([seed.as_str()]), options }
+        GivenOptions { seeds: seeds([seed.as_str()]), options }
     }
 }
 
@@ -130,12 +130,12 @@ mod tests {
              --include x --include y --contact https://me:sesame@c.test/ --proxy http://me:sesame@p.test \
              --header Authorization:sesame --bearer-token sesame --pagerank-url http://me:sesame@r.test/ --seeds list.txt",
         );
-        let asked = Asked::of_crawl(&options);
+        let given = GivenOptions::of_crawl(&options);
         assert_eq!(
-            (asked.seeds.rows.join(" "), asked.seeds.total),
+            (given.seeds.rows.join(" "), given.seeds.total),
             ("http://a.test/ http://b.test/".into(), 2)
         );
-        let shown = asked.options.iter().map(|(name, value)| format!("{name} {value}"));
+        let shown = given.options.iter().map(|(name, value)| format!("{name} {value}"));
         let shown: Vec<String> = shown.map(|option| option.trim_end().to_owned()).collect();
         for option in [
             "--max-pages 500",
@@ -150,7 +150,7 @@ mod tests {
         ] {
             assert!(shown.iter().any(|shown| shown == option), "{option}: {shown:?}");
         }
-        assert!(!format!("{asked:?}").contains("sesame"), "{asked:?}");
+        assert!(!format!("{given:?}").contains("sesame"), "{given:?}");
         assert!(!shown.iter().any(|option| option.starts_with("--timeout")), "{shown:?}");
     }
 }

@@ -1,0 +1,212 @@
+//! `crawler recrawl` of sites that move their pages about, have careless sitemaps, or do not follow the rules of HTTP.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use crawler::internal::modules::timestamp::rfc3339;
+use serde_json::{Value, json};
+use testweb::{ChangingSite, Validator, Web};
+
+use crate::common::{counts, linking_to, serve};
+use crate::pipeline::objects;
+use crate::recrawl::{crawl, diff, outcomes, versions, words};
+use crate::resume::killed_after;
+use crate::state::StateDir;
+
+/// How often each path was requested, from a request on.
+fn times(web: &Web, from: usize) -> BTreeMap<String, u64> {
+    let mut times = BTreeMap::new();
+    for hit in &web.log()[from..] {
+        *times.entry(hit.path.clone()).or_default() += 1;
+    }
+    times
+}
+
+/// A sitemap that names each of these paths, with the time of its last change.
+fn sitemap(web: &Web, paths: &[&str], lastmod: &str) -> String {
+    let entry = |path: &&str| format!("<url><loc>{}</loc><lastmod>{lastmod}</lastmod></url>", web.url(path));
+    let entries: String = paths.iter().map(entry).collect();
+    format!("<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">{entries}</urlset>")
+}
+
+/// Now, in a later second than all before: the times of changes in sitemaps have seconds.
+fn a_second_later() -> String {
+    thread::sleep(Duration::from_millis(1_100));
+    rfc3339(SystemTime::now())
+}
+
+#[test]
+fn sitemap_that_has_not_changed_has_not_failed() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    let web = serve(site.site());
+    site.page("/", words("seed"), Validator::ETag);
+    site.page("/listed", words("listed"), Validator::ETag);
+    site.page("/sitemap.xml", sitemap(&web, &["/listed"], "2001-02-03"), Validator::ETag);
+    // It is no sitemap, and is read again at each visit.
+    site.page("/empty.xml", "", Validator::ETag);
+    let crawl = crawl(&web, &place).with("--sitemap").with_one(web.url("/sitemap.xml"));
+    crawl.with("--sitemap").with_one(web.url("/empty.xml")).run().expect(0);
+    place.recrawl("").wait().expect(0);
+    assert_eq!(outcomes(&place), counts(&[("page", 0), ("unchanged", 3)]), "two pages and a sitemap");
+    let summary: Value = serde_json::from_slice(&std::fs::read(place.path("summary")).unwrap()).unwrap();
+    assert_eq!(summary["failed_sitemaps"], json!({web.url("/empty.xml"): "it is empty"}));
+}
+
+/// A server that sends the body with a 304 response, too, and so late that the next request comes first. Returns its port.
+fn serve_late_bodies() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            thread::spawn(move || send_late_bodies(&client.unwrap()));
+        }
+    });
+    port
+}
+
+fn send_late_bodies(mut client: &TcpStream) {
+    let (mut lines, mut late) = (BufReader::new(client).lines().map_while(Result::ok), String::new());
+    loop {
+        let head: Vec<String> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+        let Some(path) = head.first().and_then(|line| line.split(' ').nth(1)) else { return };
+        let links = if path == "/" { linking_to(&["/a", "/b", "/c", "/d"]) } else { String::new() };
+        let html = links + &words(&format!("page{}", &path[1..]));
+        let is_known = head.iter().any(|line| line.to_ascii_lowercase().starts_with("if-none-match:"));
+        let status = if is_known { "304 Not Modified" } else { "200 OK" };
+        let headers = format!("Content-Type: text/html\r\nETag: \"1\"\r\nContent-Length: {}", html.len());
+        let response = format!("{late}HTTP/1.1 {status}\r\n{headers}\r\n\r\n");
+        late = html;
+        let response = if is_known { response } else { response + &std::mem::take(&mut late) };
+        if client.write_all(response.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn body_of_a_304_response_is_not_the_response_to_the_next_request() {
+    let (port, place) = (serve_late_bodies(), StateDir::new());
+    let crawl =
+        place.crawl(format!("http://127.0.0.1:{port}/")).with("--scope host --workers 1 --per-host 1");
+    crawl.with("--summary").with_one(place.path("summary").display().to_string()).run().expect(0);
+    assert_eq!(outcomes(&place), counts(&[("page", 5)]));
+    place.recrawl("").wait().expect(0);
+    assert_eq!(outcomes(&place), counts(&[("page", 0), ("unchanged", 5)]));
+}
+
+#[test]
+fn pages_that_become_one_page_have_changed() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    let web = serve(site.site());
+    let paths = ["/a", "/b", "/c"];
+    site.page("/", linking_to(&paths) + &words("seed"), Validator::ETag);
+    paths.iter().for_each(|path| site.page(path, words(&path[1..]), Validator::ETag));
+    crawl(&web, &place).with("--workers 1 --per-host 1").run().expect(0);
+    paths.iter().for_each(|path| site.page(path, words("maintenance"), Validator::ETag));
+    place.recrawl("").wait().expect(0);
+    assert_eq!(outcomes(&place), counts(&[("page", 1), ("duplicate", 2), ("unchanged", 1)]));
+    let shown = diff(&place, &[]).expect(0).stdout;
+    assert!(shown.ends_with("Visit 2: 3 changed · 1 unchanged\n"), "{shown}");
+    // The text that one of the duplicates had is a page where it comes back.
+    site.page("/a", words("c"), Validator::ETag);
+    place.recrawl("").wait().expect(0);
+    assert!(versions(&web, &place).contains(&("/a".into(), 3, true)));
+}
+
+#[test]
+fn pages_that_exchange_their_texts_are_versions_of_both() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    let web = serve(site.site());
+    site.page("/", linking_to(&["/a", "/b"]) + &words("seed"), Validator::ETag);
+    site.page("/a", words("one"), Validator::ETag);
+    site.page("/b", words("two"), Validator::ETag);
+    crawl(&web, &place).with("--workers 1 --per-host 1").run().expect(0);
+    site.page("/a", words("two"), Validator::ETag);
+    site.page("/b", words("one"), Validator::ETag);
+    place.recrawl("").wait().expect(0);
+    assert_eq!(outcomes(&place), counts(&[("page", 2), ("unchanged", 1)]));
+}
+
+#[test]
+fn page_is_no_duplicate_of_a_url_that_has_moved_there_and_is_visited_later() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    let web = serve(site.site());
+    // The old place is deep in the site, so that the new one is visited first.
+    site.page("/", linking_to(&["/1"]) + &words("seed"), Validator::ETag);
+    site.page("/1", linking_to(&["/2"]) + &words("first"), Validator::ETag);
+    site.page("/2", linking_to(&["/old"]) + &words("second"), Validator::ETag);
+    site.page("/old", words("text"), Validator::ETag);
+    crawl(&web, &place).with("--workers 1 --per-host 1").run().expect(0);
+    site.page("/", linking_to(&["/1", "/place"]) + &words("seed"), Validator::ETag);
+    site.page("/place", words("text"), Validator::ETag);
+    site.redirect("/old", "/place");
+    place.recrawl("").wait().expect(0);
+    assert!(versions(&web, &place).contains(&("/place".into(), 1, false)));
+    let shown = diff(&place, &[]).expect(0).stdout;
+    assert!(shown.ends_with("Visit 2: 1 new · 1 changed · 1 moved · 2 unchanged\n"), "{shown}");
+}
+
+#[test]
+fn similarity_of_versions_does_not_depend_on_how_pages_are_compared() {
+    for similarity in ["0", "0.9", "1"] {
+        let (site, place) = (ChangingSite::new(), StateDir::new());
+        let web = serve(site.site());
+        site.page("/", words("seed"), Validator::ETag);
+        // Too short for an estimate.
+        site.page("/short", "one two three four five", Validator::ETag);
+        let short = crawl(&web, &place).with_one(web.url("/short"));
+        short.with("--similarity").with_one(similarity).run().expect(0);
+        site.page("/", words("seed") + "and four more words", Validator::ETag);
+        site.page("/short", "one two three four six", Validator::ETag);
+        place.recrawl("").wait().expect(0);
+        let shown = objects(&diff(&place, &["--format", "json"]).expect(0).stdout);
+        let of = |path: &str| {
+            let change = shown.iter().find(|change| change["url"] == web.url(path).as_str()).unwrap();
+            change["similarity"].as_u64()
+        };
+        // 39 pairs of words were there before, and are among 43 now; 3 of 4 are the same.
+        assert_eq!((of("/"), of("/short")), (Some(95), Some(75)), "--similarity {similarity}");
+    }
+}
+
+#[test]
+fn sitemap_that_names_a_url_twice_makes_it_due_once() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    let web = serve(site.site());
+    site.page("/", words("seed"), Validator::ETag);
+    site.page("/a", words("a"), Validator::ETag);
+    site.page("/sitemap.xml", sitemap(&web, &["/a"], "2001-02-03"), Validator::ETag);
+    crawl(&web, &place).with("--sitemap").with_one(web.url("/sitemap.xml")).run().expect(0);
+    site.page("/sitemap.xml", sitemap(&web, &["/a", "/a", "/a"], &a_second_later()), Validator::ETag);
+    let first = web.hits();
+    place.recrawl("--revisit-after auto").wait().expect(0);
+    assert_eq!(times(&web, first), counts(&[("/a", 1), ("/sitemap.xml", 1)]));
+    place.recrawl("").wait().expect(0);
+}
+
+#[test]
+fn resumed_visit_still_uses_the_times_in_sitemaps() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    let web = serve(site.site());
+    site.page("/", words("seed"), Validator::ETag);
+    let crawl = ["a", "b"].iter().fold(crawl(&web, &place), |crawl, name| {
+        site.page(&format!("/{name}"), words(name), Validator::ETag);
+        let listed = sitemap(&web, &[&format!("/{name}")], "2001-02-03");
+        site.page(&format!("/{name}.xml"), listed, Validator::ETag);
+        crawl.with("--sitemap").with_one(web.url(&format!("/{name}.xml")))
+    });
+    crawl.with("--workers 1 --per-host 1").run().expect(0);
+    let now = a_second_later();
+    for name in ["a", "b"] {
+        site.page(&format!("/{name}.xml"), sitemap(&web, &[&format!("/{name}")], &now), Validator::ETag);
+    }
+    // Killed while the second sitemap waits for the delay.
+    killed_after(&web, 1, place.recrawl("--revisit-after auto --delay 3s"));
+    let first = web.hits();
+    place.resume("--delay 0").wait().expect(0);
+    let times = times(&web, first);
+    assert_eq!((times.get("/a"), times.get("/b")), (Some(&1), Some(&1)), "{times:?}");
+}
