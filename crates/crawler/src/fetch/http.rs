@@ -192,31 +192,32 @@ impl Downloader {
         Some(Downloader { headers: RwLock::new(Arc::new(headers)), ..self })
     }
 
-    /// Requests a URL once. Once there is a connection to write to, `may_start` is called with the address of the server,
+    /// Requests a URL of this origin once. Once there is a connection to write to, `may_start` is called with the address of the server,
     /// and the request is written when it is ready. Its time does not count against the timeout, nor does the time in
     /// which the response waits for bytes. If it fails, nothing is sent. A response with any status is `Ok`; `Err` means that there was no complete
     /// response. `byte_counter` counts the bytes read in either case.
     pub async fn get(
         &self,
         url: &Url,
+        origin: &Origin,
         may_start: impl AsyncFnOnce(Option<IpAddr>) -> Result<(), Outcome>,
         body_policy: BodyPolicy,
         byte_counter: &ByteCounter<'_>,
     ) -> Result<Download, Outcome> {
-        let (limit, origin, started) = (self.config.timeout, Origin::from_url(url), Instant::now());
-        let doing = if self.proxy_for(&origin).is_some() { THE_PROXIED_REQUEST } else { THE_REQUEST };
+        let (limit, started) = (self.config.timeout, Instant::now());
+        let doing = if self.proxy_for(origin).is_some() { THE_PROXIED_REQUEST } else { THE_REQUEST };
         let timed_out = |_| {
             // An unresponsive HTTP/2 connection must not be shared by further requests.
-            self.connections.evict_http2(&origin);
+            self.connections.evict_http2(origin);
             Outcome::Timeout { doing, limit }
         };
-        let connection = timeout(limit, self.connections.acquire(&origin)).await.map_err(timed_out)??;
+        let connection = timeout(limit, self.connections.acquire(origin)).await.map_err(timed_out)??;
         let left = limit.saturating_sub(started.elapsed());
         if let Err(outcome) = may_start(connection.address).await {
-            self.connections.release(&origin, connection);
+            self.connections.release(origin, connection);
             return Err(outcome);
         }
-        let exchange = self.exchange(url, &origin, connection, (body_policy, left), byte_counter);
+        let exchange = self.exchange(url, origin, connection, (body_policy, left), byte_counter);
         timeout_without_waits(left, exchange, byte_counter).await.map_err(timed_out)?
     }
 

@@ -261,7 +261,7 @@ impl PoliteClient {
         let (origin, mut rejected, mut first_try) = (Origin::from_url(url), 0, None);
         loop {
             let times = RequestTimes::default();
-            let result = self.send_throttled(url, budget, &times).await;
+            let result = self.send_throttled(url, &origin, budget, &times).await;
             first_try = first_try.or(times.connecting.get().copied());
             if self.has_proxy_failed(&origin, &result, first_try).await? {
                 continue;
@@ -333,6 +333,7 @@ impl PoliteClient {
     async fn send_throttled(
         &self,
         url: &Url,
+        origin: &Origin,
         budget: &impl FetchBudget,
         times: &RequestTimes,
     ) -> Result<Download, Outcome> {
@@ -403,7 +404,7 @@ impl PoliteClient {
         // Boxed: the future of a request is large, and most callers of this function wait for a permit without one.
         let result = tokio::select! {
             biased;
-            result = Box::pin(self.downloader.get(url, start, grant.policy, &byte_counter)) => result,
+            result = Box::pin(self.downloader.get(url, origin, start, grant.policy, &byte_counter)) => result,
             // A request that has not started need not start, however long its host's cooldown is.
             () = self.stop.ends_request(|| times.started.get().is_some()) => Err(Outcome::NotReached),
             // Other workers are about to take over the host. If they do not, the request is sent again.

@@ -44,6 +44,9 @@ const CLEANUP_INTERVAL: Duration = Duration::from_secs(1);
 /// How many origins the pool remembers the protocol of. Forgetting one costs a handshake.
 const MAX_REMEMBERED_ORIGINS: usize = 20_000;
 
+/// How many origins without idle connections the pool keeps an entry of, in addition to one per idle connection.
+const MAX_EMPTY_ENTRIES: usize = 1_000;
+
 /// A connection acquired from the pool for one request.
 pub struct Connection {
     sender: Sender,
@@ -199,11 +202,7 @@ impl ConnectionPool {
                 return;
             }
         }
-        state.http1_count += 1;
-        match state.http1.get_mut(origin) {
-            Some(connections) => connections.push((connection, Instant::now())),
-            None => drop(state.http1.insert(origin.clone(), vec![(connection, Instant::now())])),
-        }
+        state.add_http1(origin, connection);
     }
 
     /// Drops all pooled connections of an origin: one was stale, so the others may be.
@@ -315,22 +314,31 @@ impl ConnectionPoolState {
         self.http1_count + self.http2.len()
     }
 
-    /// Takes the most recently used HTTP/1.1 connection to the origin. Removes the origin's entry with its last
-    /// connection, because a crawl may see millions of origins.
+    /// Takes the most recently used HTTP/1.1 connection to the origin. Its entry stays: most connections come back.
     fn take_http1(&mut self, origin: &Origin) -> Option<Connection> {
-        let connections = self.http1.get_mut(origin)?;
-        let last = connections.pop();
-        if connections.is_empty() {
-            self.http1.remove(origin);
-        }
-        let (connection, _) = last?;
+        let (connection, _) = self.http1.get_mut(origin)?.pop()?;
         self.http1_count -= 1;
         Some(connection)
     }
 
+    /// Adds an idle HTTP/1.1 connection. A crawl may see millions of origins, so empty entries are removed when they are
+    /// many.
+    fn add_http1(&mut self, origin: &Origin, connection: Connection) {
+        self.http1_count += 1;
+        let idle = (connection, Instant::now());
+        if let Some(connections) = self.http1.get_mut(origin) {
+            return connections.push(idle);
+        }
+        if self.http1.len() >= 2 * self.http1_count + MAX_EMPTY_ENTRIES {
+            self.http1.retain(|_, connections| !connections.is_empty());
+        }
+        self.http1.insert(origin.clone(), vec![idle]);
+    }
+
     fn drop_any_http1(&mut self) {
-        if let Some(origin) = self.http1.keys().next().cloned() {
-            drop(self.take_http1(&origin));
+        if let Some(connections) = self.http1.values_mut().find(|connections| !connections.is_empty()) {
+            connections.pop();
+            self.http1_count -= 1;
         }
     }
 

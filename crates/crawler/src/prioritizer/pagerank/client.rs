@@ -12,7 +12,7 @@ use crate::config::FetchConfig;
 use crate::domain::Domain;
 use crate::error::Error;
 use crate::fetch::http::{BodyPolicy, ByteCounter, Download, Downloader};
-use crate::origin::without_credentials;
+use crate::origin::{Origin, without_credentials};
 use crate::outcome::Outcome;
 use crate::request_settings::RequestSettings;
 
@@ -99,7 +99,8 @@ impl PageRankClient {
         url.query_pairs_mut().extend_pairs(batch.iter().map(|domain| (PARAMETER, domain.as_str())));
         let policy = BodyPolicy::Prefix(MAX_RESPONSE_BYTES);
         let bytes = ByteCounter::new(u64::MAX, &policy);
-        let get = || self.downloader.get(&url, async |_| Ok(()), policy, &bytes);
+        let origin = Origin::from_url(&url);
+        let get = || self.downloader.get(&url, &origin, async |_| Ok(()), policy, &bytes);
         let download = match get().await {
             // The server had closed the idle connection. That is no failure of the service.
             Err(Outcome::StaleConnection) => get().await,

@@ -80,7 +80,7 @@ async fn exchange(
     policy: BodyPolicy,
 ) -> (Result<Download, Outcome>, Option<Exchange>) {
     let counter = ByteCounter::new(u64::MAX, &Budget).recording_exchange();
-    let result = downloader.get(url, async |_| Ok(()), policy, &counter).await;
+    let result = downloader.get(url, &Origin::from_url(url), async |_| Ok(()), policy, &counter).await;
     let exchange = counter.take_exchange(result.as_ref().err());
     (result, exchange)
 }
