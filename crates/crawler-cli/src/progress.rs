@@ -192,7 +192,7 @@ impl Progress {
 /// The host of the crawl, and the delay for which its URLs wait.
 fn waiting_host(view: &CrawlView) -> Option<WaitingHost> {
     let (host, statistics) = view.statistics.hosts.top(1, |host| host.requests).pop()?;
-    let waiting = view.snapshot.outstanding();
+    let waiting = view.snapshot.pending();
     let delay = Duration::from_millis(statistics.delay_ms.into());
     let holds_up = waiting > 0 && !delay.is_zero();
     holds_up.then(|| WaitingHost { host: host.to_owned(), waiting, leased: 0, why: WaitReason::Delay(delay) })

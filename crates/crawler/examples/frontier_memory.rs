@@ -101,11 +101,11 @@ async fn fill<R: Backend>(backend: R, what: &str, urls: u64) -> Result<(), AnyEr
     let (full, took) = (Memory::now()?, started.elapsed());
     let snapshot = backend.snapshot().await?;
     let left = if what == "seen" { 0 } else { urls };
-    if snapshot.seen_urls as u64 != urls + URLS_PER_ROUND || snapshot.outstanding() != left {
+    if snapshot.seen_urls as u64 != urls + URLS_PER_ROUND || snapshot.pending() != left {
         return Err(format!(
-            "{} URLs are in the seen set and {} are outstanding",
+            "{} URLs are in the seen set and {} are pending",
             snapshot.seen_urls,
-            snapshot.outstanding()
+            snapshot.pending()
         )
         .into());
     }
@@ -161,9 +161,9 @@ async fn run_frontier(backend: &impl Backend) -> Result<(), BackendError> {
     }
 }
 
-/// Completes all outstanding URLs with HTTP status 404.
+/// Completes all pending URLs with HTTP status 404.
 async fn complete_all<R: Backend>(backend: &Arc<R>) -> Result<(), AnyError> {
-    while backend.outstanding().await? > 0 {
+    while backend.pending().await? > 0 {
         let mut completions = JoinSet::new();
         for worker in 0..WORKERS {
             loop {
@@ -196,12 +196,12 @@ async fn reopen(state: &str) -> Result<(), AnyError> {
     let ready = started.elapsed();
     let (snapshot, memory) = (backend.snapshot().await?, Memory::now()?);
     if first.is_empty() {
-        return Err(format!("{state} has no outstanding URL").into());
+        return Err(format!("{state} has no pending URL").into());
     }
     drop(backend);
     writer.close()?;
     print(&[
-        ("urls", snapshot.outstanding() as f64),
+        ("urls", snapshot.pending() as f64),
         ("seen", snapshot.seen_urls as f64),
         ("opened", opened.as_secs_f64()),
         ("ready", ready.as_secs_f64()),

@@ -115,7 +115,7 @@ async fn main() {
     println!(
         "{:8.2} s to take over {} pending and {} completed URLs",
         elapsed.as_secs_f64(),
-        snapshot.outstanding(),
+        snapshot.pending(),
         2 * urls
     );
 }

@@ -449,7 +449,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// URLs admitted and not completed.
-    pub fn outstanding(&self) -> u64 {
+    pub fn pending(&self) -> u64 {
         self.admitted - self.completed
     }
 }
@@ -616,7 +616,7 @@ pub trait Backend: Send + Sync + 'static {
     fn load_content(&self, url: &str) -> impl BackendFuture<Option<Vec<u8>>>;
 
     /// URLs admitted and not completed, or to be visited again while the crawl runs. The crawl is finished when there are none.
-    fn outstanding(&self) -> impl BackendFuture<u64>;
+    fn pending(&self) -> impl BackendFuture<u64>;
 
     /// The budget that is exhausted, if any.
     fn exhausted_budget(&self) -> impl BackendFuture<Option<Budget>>;

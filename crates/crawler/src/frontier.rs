@@ -79,7 +79,7 @@ async fn run_reprioritizer(
 
 /// Waits until no URL is pending.
 async fn wait_until_finished(backend: &impl Backend) -> Result<(), BackendError> {
-    while backend.outstanding().await? > 0 {
+    while backend.pending().await? > 0 {
         backend.wait_until_finished(POLL_INTERVAL).await?;
     }
     Ok(())

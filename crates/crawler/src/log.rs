@@ -81,7 +81,7 @@ pub(crate) fn crawl_started(mode: &str, seeds: usize, pending: u64) {
 
 pub(crate) fn crawl_ended(end: &impl Display, snapshot: &Snapshot, elapsed: Duration) {
     let Snapshot { pages, requests, bytes, .. } = snapshot;
-    let (pending, seconds) = (snapshot.outstanding(), elapsed.as_secs_f64());
+    let (pending, seconds) = (snapshot.pending(), elapsed.as_secs_f64());
     info!(target: CRAWL, %end, pages, requests, bytes, pending, seconds, "crawl ended");
 }
 

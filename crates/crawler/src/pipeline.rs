@@ -464,7 +464,7 @@ impl Crawler {
     /// ```no_run
     /// # let crawler = crawler::Crawler::new("https://example.org/")?;
     /// let crawler = crawler.on_progress(|now| {
-    ///     eprintln!("{} pages, {} URLs pending, {} hosts", now.pages, now.outstanding(), now.active_hosts);
+    ///     eprintln!("{} pages, {} URLs pending, {} hosts", now.pages, now.pending(), now.active_hosts);
     /// });
     /// # Ok::<(), crawler::Error>(())
     /// ```

@@ -133,7 +133,7 @@ async fn outlinks_are_admitted_before_the_page_completes(backend: impl Backend) 
     let completed = backend.complete(vec![page(&lease, outlinks)]).await.unwrap();
     assert_eq!(completed, [CompleteResult::Applied { id: Some(1), sequence: None, new: 2, exhausted: None }]);
     let snapshot = backend.snapshot().await.unwrap();
-    assert_eq!((snapshot.admitted, snapshot.completed, snapshot.outstanding()), (3, 1, 2));
+    assert_eq!((snapshot.admitted, snapshot.completed, snapshot.pending()), (3, 1, 2));
 }
 
 async fn lease_is_completed_once(backend: impl Backend) {
@@ -174,7 +174,7 @@ async fn urls_of_a_dead_worker_are_requeued_and_its_leases_are_stale(backend: im
         }
     }
     assert_eq!(seen.len(), 70, "no URL is lost");
-    assert_eq!(backend.snapshot().await.unwrap().outstanding(), 0);
+    assert_eq!(backend.snapshot().await.unwrap().pending(), 0);
 }
 
 async fn domain_has_one_owner_and_new_domains_go_to_the_shortest_queue(backend: impl Backend) {
@@ -242,7 +242,7 @@ async fn full_queues_overflow_and_lose_nothing(backend: impl Backend) {
         }
     }
     assert_eq!(seen, expected);
-    assert_eq!(backend.snapshot().await.unwrap().outstanding(), 0);
+    assert_eq!(backend.snapshot().await.unwrap().pending(), 0);
 }
 
 /// A backend whose workers are fixed from the start may decline the transfer.
@@ -267,7 +267,7 @@ async fn domain_transfer_moves_all_of_the_domain_or_nothing(backend: impl Backen
     let (owner, other, left) = if is_moved { (to, from, 30) } else { (from, to, 20) };
     assert!(lease_all(&backend, other).await.is_empty());
     assert_eq!(lease_all(&backend, owner).await.len(), left);
-    assert_eq!(backend.outstanding().await.unwrap(), if is_moved { 30 } else { 29 });
+    assert_eq!(backend.pending().await.unwrap(), if is_moved { 30 } else { 29 });
 }
 
 async fn depth_of_a_queued_url_is_lowered(backend: impl Backend) {
@@ -294,7 +294,7 @@ async fn completed_url_found_at_a_smaller_depth_is_revisited(backend: impl Backe
         "it is the same page"
     );
     let snapshot = backend.snapshot().await.unwrap();
-    assert_eq!((snapshot.outstanding(), snapshot.revisits, snapshot.pages), (0, 1, 1));
+    assert_eq!((snapshot.pending(), snapshot.revisits, snapshot.pages), (0, 1, 1));
 }
 
 async fn leased_url_found_at_a_smaller_depth_is_revisited(backend: impl Backend) {

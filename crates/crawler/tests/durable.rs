@@ -79,7 +79,7 @@ fn crawl_stopped_many_times_has_the_same_result_as_one_run() {
     };
     assert!(runs > 5, "{runs}");
     assert_eq!(last.snapshot.pages as usize, expected.len());
-    assert_eq!(last.snapshot.outstanding(), 0);
+    assert_eq!(last.snapshot.pending(), 0);
     let lines = fs::read_to_string(directory.path().join("jsonl")).unwrap();
     let urls: Vec<String> = lines
         .lines()

@@ -212,7 +212,7 @@ impl Model {
         self.ended_leases.push(lease);
     }
 
-    /// Checks limits and owners, and that every outstanding URL is in one place.
+    /// Checks limits and owners, and that every pending URL is in one place.
     async fn check(&self) {
         let snapshot = self.backend.snapshot().await.unwrap();
         assert_eq!(
@@ -227,7 +227,7 @@ impl Model {
             + snapshot.url_queue.1
             + self.unprioritized.len()
             + self.leases.len();
-        assert_eq!(located as u64, snapshot.outstanding(), "{snapshot:?}");
+        assert_eq!(located as u64, snapshot.pending(), "{snapshot:?}");
         let (mut owners, mut hosts): (HashMap<Domain, WorkerId>, HashMap<String, usize>) = Default::default();
         for (worker, lease) in &self.leases {
             let owner = owners.entry(Domain::from_url_str(&lease.url)).or_insert(*worker);
@@ -249,7 +249,7 @@ impl Model {
             for (_, lease) in std::mem::take(&mut self.leases) {
                 self.complete(lease, &[], true).await;
             }
-            if self.backend.outstanding().await.unwrap() == 0 {
+            if self.backend.pending().await.unwrap() == 0 {
                 assert_eq!(self.completed, self.admitted_urls, "no URL is lost");
                 return;
             }

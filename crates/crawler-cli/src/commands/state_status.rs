@@ -86,7 +86,7 @@ impl WatchedState {
 /// The crawl, and whether it runs.
 fn heading(directory: &Path, status: &StateStatus) -> String {
     let name = directory.display().to_string();
-    let state = match (status.process, status.snapshot.outstanding()) {
+    let state = match (status.process, status.snapshot.pending()) {
         (Some(process), _) if status.view().phase == CrawlPhase::Paused => {
             format!("paused (process {process})")
         }
@@ -104,7 +104,7 @@ fn heading(directory: &Path, status: &StateStatus) -> String {
 fn text(directory: &Path, status: &StateStatus, live: &LiveStatus, is_verbose: bool) -> String {
     let StateStatus { snapshot, elapsed, process, .. } = status;
     let counts = Counts::of_running(snapshot);
-    let (live, last_line) = match (process, snapshot.outstanding()) {
+    let (live, last_line) = match (process, snapshot.pending()) {
         (Some(_), _) => (live.text(is_verbose), String::new()),
         (None, 0) if snapshot.scheduled == 0 => (String::new(), retry_line(directory, &counts)),
         (None, _) => (String::new(), format!("To resume: crawler resume {}\n", quoted(directory))),

@@ -66,7 +66,7 @@ impl Sample {
             at: view.elapsed.as_secs_f64(),
             pages: snapshot.pages,
             bytes: snapshot.bytes.max(snapshot.received),
-            pending: snapshot.outstanding(),
+            pending: snapshot.pending(),
             revisits: snapshot.scheduled > 0,
         }
     }

@@ -57,7 +57,7 @@ pub struct Waiting {
 
 /// How long it is until the next URL is visited again, if all others are completed.
 pub fn next_visit(snapshot: &Snapshot) -> Option<Duration> {
-    let due = snapshot.next_due.filter(|_| snapshot.outstanding() == 0 && snapshot.scheduled > 0)?;
+    let due = snapshot.next_due.filter(|_| snapshot.pending() == 0 && snapshot.scheduled > 0)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Some(Duration::from_millis(due).saturating_sub(now))
 }

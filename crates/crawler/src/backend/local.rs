@@ -549,7 +549,7 @@ impl<S: Storage> Backend for LocalBackend<S> {
         body.map(decompress).transpose().map_err(BackendError::State)
     }
 
-    async fn outstanding(&self) -> Result<u64, BackendError> {
+    async fn pending(&self) -> Result<u64, BackendError> {
         Ok(self.state().unfinished())
     }
 

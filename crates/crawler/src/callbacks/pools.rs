@@ -26,7 +26,7 @@ struct PoolState<P> {
     work_queue_size: usize,
     pages: VecDeque<(Link, P)>,
     /// Links that are queued or being fetched, and pages that are queued or being parsed.
-    outstanding: usize,
+    pending: usize,
     finished: bool,
     waiters: [Waiters; WaitFor::ALL.len()],
 }
@@ -62,7 +62,7 @@ impl<P> Pools<P> {
                 links: VecDeque::new(),
                 work_queue_size,
                 pages: VecDeque::new(),
-                outstanding: 0,
+                pending: 0,
                 finished: false,
                 waiters: Default::default(),
             }),
@@ -80,7 +80,7 @@ impl<P> Pools<P> {
     pub(crate) fn queue(&self, link: Link) {
         let mut state = self.lock_when(WaitFor::Room);
         if !state.finished {
-            state.outstanding += 1;
+            state.pending += 1;
             state.links.push_back(link);
         }
         self.unlock(state);
@@ -112,9 +112,9 @@ impl<P> Pools<P> {
     /// Completes a link: it is broken, or its page is parsed and all its new links are queued.
     pub(crate) fn finish(&self) {
         let mut state = self.lock();
-        state.outstanding -= 1;
+        state.pending -= 1;
         // A page stays pending until its new links are, so the count is zero only at the end.
-        state.finished |= state.outstanding == 0;
+        state.finished |= state.pending == 0;
         self.unlock(state);
     }
 

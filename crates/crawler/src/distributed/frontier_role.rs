@@ -254,7 +254,7 @@ impl FrontierRole<'_> {
                 // Check again, now that the run is known: seeds may have been submitted since.
                 () if finished == Some(true) && is_running => {
                     let run = self.state.run;
-                    return match process.is_drained().await? && backend.outstanding().await? == 0 {
+                    return match process.is_drained().await? && backend.pending().await? == 0 {
                         true => self.end(run, CrawlEnd::Finished).await,
                         false => Ok(None),
                     };

@@ -59,11 +59,11 @@ impl<R: Backend> LocalRun<'_, R> {
         self.report_status(&crawler, first);
         let resumed = match is_first {
             true => ResumeStatus::New,
-            _ if seeded.outstanding() > 0 || seeded.scheduled > 0 => ResumeStatus::Resumed,
+            _ if seeded.pending() > 0 || seeded.scheduled > 0 => ResumeStatus::Resumed,
             _ => ResumeStatus::AlreadyFinished,
         };
         let mode = if self.state.is_some() { "state" } else { "memory" };
-        log::crawl_started(mode, crawler.seeds.len(), seeded.outstanding());
+        log::crawl_started(mode, crawler.seeds.len(), seeded.pending());
         let exhausted = block_on(self.backend.exhausted_budget())??;
         let end = match (resumed, exhausted) {
             (ResumeStatus::AlreadyFinished, _) => Ok(CrawlEnd::Finished),

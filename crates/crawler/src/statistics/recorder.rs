@@ -357,7 +357,7 @@ pub fn sample_of(snapshot: &Snapshot, elapsed: Duration) -> Sample {
         requests: snapshot.requests,
         bytes: snapshot.bytes,
         failures: failed.map(|(_, count)| count).sum(),
-        pending: snapshot.outstanding(),
+        pending: snapshot.pending(),
     }
 }
 

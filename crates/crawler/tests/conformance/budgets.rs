@@ -164,7 +164,7 @@ pub async fn responses_that_need_more_than_is_left_use_the_byte_budget_up_exactl
     }
     assert!(exhausted >= 2);
     let snapshot = backend.snapshot().await.unwrap();
-    assert_eq!((snapshot.bytes, snapshot.received, snapshot.outstanding()), (2_500, 2_500, 2));
+    assert_eq!((snapshot.bytes, snapshot.received, snapshot.pending()), (2_500, 2_500, 2));
 }
 
 /// Waits until a lease gets a reservation, or none at all. In memory it is woken before any time passes. On disk the paused

@@ -154,8 +154,8 @@ impl Backend for DistributedBackend {
         self.workers[0].load_content(url).await
     }
 
-    async fn outstanding(&self) -> Result<u64, BackendError> {
-        self.frontier.backend().outstanding().await
+    async fn pending(&self) -> Result<u64, BackendError> {
+        self.frontier.backend().pending().await
     }
 
     async fn exhausted_budget(&self) -> Result<Option<Budget>, BackendError> {

@@ -138,7 +138,7 @@ fn requests_of_a_crawl_that_was_stopped_and_resumed_are_archived_once() {
         });
         let crawler = crawler.output(output.clone(), Target::File(path.clone()));
         let report = crawler.state_dir(directory.path().join("state")).run_blocking().unwrap();
-        if report.snapshot.outstanding() == 0 {
+        if report.snapshot.pending() == 0 {
             assert!(round > 0, "it was resumed");
             break;
         }

@@ -56,7 +56,7 @@ impl<B: Backend, H: Hook> Backend for HookedBackend<B, H> {
         record_outputs_written(written: OutputPosition, lengths: Vec<u64>) -> ();
         store_content(url: &str, fingerprint: &Fingerprint, body: &[u8], is_seed: bool) -> ContentMatch;
         load_content(url: &str) -> Option<Vec<u8>>;
-        outstanding() -> u64;
+        pending() -> u64;
         exhausted_budget() -> Option<Budget>;
         remove_worker(worker: WorkerId) -> ();
         snapshot() -> Snapshot;

@@ -331,7 +331,7 @@ fn blocked_pattern_applies_to_seeds_and_waiting_urls() {
     let report = running.finish();
     assert!(web.hits() <= before + 1, "one was in flight");
     assert_eq!(report.end, CrawlEnd::Finished);
-    assert_eq!(report.snapshot.outstanding(), 0);
+    assert_eq!(report.snapshot.pending(), 0);
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn every_page_of_many_hosts_is_crawled_with_any_number_of_workers() {
         assert_eq!(urls(&pages), urls(&truth), "{workers} workers");
         assert!(pages.iter().all(|(url, (_, body))| *body == truth[url].1));
         assert_eq!(report.end, CrawlEnd::Finished);
-        assert_eq!(report.snapshot.outstanding(), 0);
+        assert_eq!(report.snapshot.pending(), 0);
         assert_adds_up(&report);
         let requests: Vec<_> = web.log().iter().map(|hit| (hit.host.clone(), hit.path.clone())).collect();
         let distinct = requests.iter().collect::<BTreeSet<_>>().len();
@@ -417,7 +417,7 @@ fn time_limit_holds_although_hosts_hang_and_modules_sleep() {
         "{:?}",
         report.snapshot.outcomes
     );
-    assert_eq!(report.snapshot.outstanding(), 2, "aborted URLs stay outstanding");
+    assert_eq!(report.snapshot.pending(), 2, "aborted URLs stay pending");
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 

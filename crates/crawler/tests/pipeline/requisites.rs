@@ -150,7 +150,7 @@ fn requisites_of_the_own_site_are_fetched_and_those_of_others_on_request() {
         let outcomes = &report.snapshot.outcomes;
         let counts = ["page", "requisite", "redirect", "HTTP 404"].map(|label| outcomes[label]);
         assert_eq!(counts, [1, 6 + u64::from(from_everywhere), 1, 1]);
-        assert_eq!(report.snapshot.outstanding(), 0);
+        assert_eq!(report.snapshot.pending(), 0);
         assert_adds_up(&report);
     }
 }
@@ -334,7 +334,7 @@ fn requisites_of_the_pages_so_far_are_fetched_when_the_pages_are_exhausted() {
             .unwrap();
         assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::LimitReached(Budget::Pages), 5));
         assert_eq!(report.snapshot.outcomes["requisite"], 10, "{:?}", report.snapshot.outcomes);
-        assert!(report.snapshot.outstanding() >= 10 - 4, "the other pages stay pending");
+        assert!(report.snapshot.pending() >= 10 - 4, "the other pages stay pending");
         let found = lines(&file, "");
         let ends = |end: &str| found.iter().filter(|line| line.contains(end)).count();
         assert_eq!((found.len(), ends(".css.png ")), (15, 5), "{found:?}");

@@ -92,7 +92,7 @@ fn pause_after_a_failed_robots_txt_outlives_the_process() {
         stop.stop();
         first.join().unwrap()
     });
-    assert_eq!(first.snapshot.outstanding(), 2, "the URLs wait");
+    assert_eq!(first.snapshot.pending(), 2, "the URLs wait");
     let second = durable(&StopHandle::new()).run_blocking().unwrap();
     assert_eq!((second.resumed, second.snapshot.pages), (ResumeStatus::Resumed, 5));
     let robots = web.log().for_host("bad.test").for_path("/robots.txt");

@@ -47,7 +47,7 @@ fn urls_of_a_dead_worker_are_leased_again_and_its_late_operations_have_no_effect
         let results = other.complete(leases.iter().map(page).collect()).await.unwrap();
         assert!(results.iter().all(|result| matches!(result, CompleteResult::Applied { .. })));
         let snapshot = frontier.snapshot().await;
-        assert_eq!((snapshot.pages, snapshot.outstanding(), snapshot.active_hosts), (20, 0, 0));
+        assert_eq!((snapshot.pages, snapshot.pending(), snapshot.active_hosts), (20, 0, 0));
     });
 }
 
@@ -140,7 +140,7 @@ fn each_page_is_counted_once_whenever_workers_and_frontiers_die() {
             }
             let lifetime = Duration::from_millis(50 + u64::from(random.below(200)));
             let finished = wait_until("all URLs are completed", async || {
-                frontier.outstanding().await == 0 && frontier.process.is_drained().await.unwrap()
+                frontier.pending().await == 0 && frontier.process.is_drained().await.unwrap()
             });
             if timeout(lifetime, finished).await.is_ok() {
                 is_finished.store(true, Ordering::Relaxed);

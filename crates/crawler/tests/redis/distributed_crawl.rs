@@ -92,8 +92,8 @@ impl Frontier {
         self.process.backend().snapshot().await.unwrap()
     }
 
-    pub async fn outstanding(&self) -> u64 {
-        self.process.backend().outstanding().await.unwrap()
+    pub async fn pending(&self) -> u64 {
+        self.process.backend().pending().await.unwrap()
     }
 
     /// Waits until the frontier can write nothing more, and returns why.

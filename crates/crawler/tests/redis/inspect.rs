@@ -142,7 +142,7 @@ fn url_found_at_a_lower_depth_keeps_its_first_outcome() {
         let revisits = lease(&backend, 1).await;
         assert!(revisits[0].is_revisit);
         complete_all(&backend, &revisits, |_| Outcome::HttpStatus { code: 500, retry_after: None }).await;
-        if frontier.outstanding().await == 0 {
+        if frontier.pending().await == 0 {
             assert_eq!(assert_first().await, "page");
         }
     });

@@ -123,13 +123,13 @@ fn ended_crawl_is_resumed_with_its_seen_set_and_does_not_expire_then() {
         crawl.open().await.unarchive(&state).await.unwrap();
         let frontier = crawl.take_over().await;
         let worker = crawl.worker(0, 9).await;
-        assert_eq!(frontier.outstanding().await, 20);
+        assert_eq!(frontier.pending().await, 20);
         let seen = urls("a", 60).map(|url| super::distributed_crawl::discovered(&url, 0)).collect();
         assert_eq!(worker.admit(seen).await.unwrap().seen, 60);
         crawl.seed(urls("b", 20)).await;
         crawl_pages(&worker, 40).await;
         let snapshot = frontier.snapshot().await;
-        assert_eq!((snapshot.pages, snapshot.outstanding(), snapshot.stored_pages), (80, 0, 80));
+        assert_eq!((snapshot.pages, snapshot.pending(), snapshot.stored_pages), (80, 0, 80));
         for key in
             keys(&server, "more").iter().filter(|key| !key.contains(":body:") && !key.contains(":seeds:"))
         {
@@ -153,13 +153,13 @@ fn urls_of_a_crawl_that_is_resumed_too_late_count_as_not_reached() {
         }
         let frontier = crawl.take_over().await;
         let snapshot = frontier.snapshot().await;
-        assert_eq!((snapshot.outstanding(), snapshot.pages, snapshot.seen_urls), (0, 40, 0));
+        assert_eq!((snapshot.pending(), snapshot.pages, snapshot.seen_urls), (0, 40, 0));
         assert_eq!(snapshot.outcomes["not reached"], 20);
         let worker = crawl.worker(0, 9).await;
         crawl.seed(urls("a", 20)).await;
         crawl_pages(&worker, 20).await;
         let snapshot = frontier.snapshot().await;
-        assert_eq!((snapshot.pages, snapshot.outstanding()), (60, 0));
+        assert_eq!((snapshot.pages, snapshot.pending()), (60, 0));
         assert_eq!(snapshot.completed, snapshot.outcomes.values().sum::<u64>());
         drop(frontier);
         assert_eq!(crawl.take_over().await.snapshot().await.completed, snapshot.completed);

@@ -50,7 +50,7 @@ fn frontier_notices_lost_writes_and_workers_start_afresh() {
         let results = worker.complete(again.iter().map(page).collect()).await.unwrap();
         assert!(matches!(results[0], CompleteResult::Applied { id: Some(6), .. }), "{results:?}");
         let snapshot = next.snapshot().await;
-        assert_eq!((snapshot.pages, snapshot.outstanding(), snapshot.requests), (20, 0, 7));
+        assert_eq!((snapshot.pages, snapshot.pending(), snapshot.requests), (20, 0, 7));
     });
 }
 
@@ -75,7 +75,7 @@ fn leases_that_redis_has_lost_are_leased_again() {
         worker.complete(leases.iter().map(page).collect()).await.unwrap();
         let late = worker.complete(vec![page(&lost[0])]).await.unwrap();
         assert_eq!(late, [CompleteResult::StaleLease]);
-        assert_eq!(next.outstanding().await, 0);
+        assert_eq!(next.pending().await, 0);
     });
 }
 
@@ -147,7 +147,7 @@ fn every_page_is_crawled_though_redis_loses_writes_again_and_again() {
                 seeded = true;
             }
             wait_until("the crawl ends", async || {
-                let is_over = frontier.outstanding().await == 0 && !losses.load(Ordering::Relaxed);
+                let is_over = frontier.pending().await == 0 && !losses.load(Ordering::Relaxed);
                 frontier.has_ended() || is_over && frontier.process.is_drained().await.unwrap()
             })
             .await;

@@ -177,7 +177,7 @@ fn assert_complete(urls: Vec<String>, snapshot: &Snapshot, web: &Web) {
     let urls: BTreeSet<String> = urls.into_iter().collect();
     assert_eq!(urls.len(), pages, "no page twice");
     assert_eq!(urls, expected_urls(web));
-    assert_eq!((snapshot.pages, snapshot.outstanding()), (pages as u64, 0));
+    assert_eq!((snapshot.pages, snapshot.pending()), (pages as u64, 0));
     assert_eq!(snapshot.outcomes.values().sum::<u64>(), snapshot.completed);
     assert_eq!(snapshot.stored_pages, pages);
     let (queued, leased): (Vec<_>, Vec<_>) = snapshot.workers.iter().copied().unzip();

@@ -81,7 +81,7 @@ fn waiting_url_takes_at_most_200_bytes_and_a_seen_link_at_most_40() {
         complete(&frontier, URLS).await;
         frontier.process.flush().await.unwrap();
         let seen = (memory(&server) - empty) / URLS as f64;
-        assert_eq!((frontier.outstanding().await, frontier.snapshot().await.seen_urls), (0, URLS));
+        assert_eq!((frontier.pending().await, frontier.snapshot().await.seen_urls), (0, URLS));
         println!("{waiting:.1} bytes per waiting URL, {seen:.1} bytes per seen link");
         assert!(waiting <= MAX_PER_WAITING_URL, "{waiting} bytes per waiting URL");
         assert!(seen <= MAX_PER_LINK, "{seen} bytes per seen link");
@@ -151,7 +151,7 @@ fn large_crawl_is_taken_over_soon() {
         let elapsed = start.elapsed();
         println!("{waiting} waiting and {seen} completed URLs are taken over in {elapsed:.1?}");
         let snapshot = frontier.snapshot().await;
-        assert_eq!((snapshot.outstanding(), snapshot.seen_urls), (waiting as u64, seen + waiting));
+        assert_eq!((snapshot.pending(), snapshot.seen_urls), (waiting as u64, seen + waiting));
         assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
     });
 }

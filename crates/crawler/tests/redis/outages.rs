@@ -96,7 +96,7 @@ fn crawl_through(
         let (one, two) = (through.worker(0, 1).await, through.worker(1, 1).await);
         crawl.seed([tree.url(0)]).await;
         let finish = async {
-            wait_until("all URLs are completed", async || frontier.outstanding().await == 0).await;
+            wait_until("all URLs are completed", async || frontier.pending().await == 0).await;
             is_finished.set(true);
         };
         tokio::join!(

@@ -243,7 +243,7 @@ fn random_operations_with_takeovers_crawl_every_url_once() {
             }
             crawl.seed([tree.url(0)]).await;
             let mut takeovers = 0;
-            while frontier.outstanding().await > 0 {
+            while frontier.pending().await > 0 {
                 let number = random.below(3) as usize;
                 let (worker, held) = &mut workers[number];
                 let count = 1 + random.below(8) as usize;
@@ -306,7 +306,7 @@ fn worker_that_left_gets_nothing_from_the_next_frontier() {
         let second = crawl.take_over().await;
         let leases = lease(&stays, 10).await;
         stays.complete(leases.iter().map(page).collect()).await.unwrap();
-        wait_until("all URLs are completed", async || second.outstanding().await == 0).await;
+        wait_until("all URLs are completed", async || second.pending().await == 0).await;
     });
 }
 
@@ -340,6 +340,6 @@ fn requisites_of_pages_that_are_exhausted_are_taken_over() {
         let (last, others) = results.split_last().unwrap();
         assert!(others.iter().all(|result| exhausted(result).is_none()), "{others:?}");
         assert_eq!(exhausted(last), Some(Budget::Pages));
-        assert_eq!(second.outstanding().await, 29);
+        assert_eq!(second.pending().await, 29);
     });
 }

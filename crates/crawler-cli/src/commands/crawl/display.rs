@@ -178,7 +178,7 @@ impl Display {
     /// Says what the crawl will do, or what it resumes.
     fn announce(&self, CrawlView { snapshot, .. }: &CrawlView) {
         // A crawl that has finished has nothing to do.
-        if snapshot.seen_urls == 0 || snapshot.outstanding() > 0 || snapshot.scheduled > 0 {
+        if snapshot.seen_urls == 0 || snapshot.pending() > 0 || snapshot.scheduled > 0 {
             self.plan.iter().for_each(|line| self.print(line));
         }
         if let Some(message) = resume_hints::resuming(snapshot) {

@@ -220,7 +220,7 @@ impl<'s> StateStatusJson<'s> {
     /// The status of the crawl in a directory. Why a crawl stopped is not stored.
     pub fn new(directory: &Path, status: &'s StateStatus) -> StateStatusJson<'s> {
         let StateStatus { snapshot, elapsed, process, .. } = status;
-        let state = match (process, snapshot.outstanding()) {
+        let state = match (process, snapshot.pending()) {
             (Some(_), _) => "running",
             (None, 0) => "finished",
             (None, _) => "stopped",

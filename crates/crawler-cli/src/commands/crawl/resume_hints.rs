@@ -11,7 +11,7 @@ use crate::summary::Counts;
 
 /// The message when a crawl resumes that an earlier process started.
 pub fn resuming(before: &Snapshot) -> Option<String> {
-    let (pages, pending) = (before.pages, before.outstanding());
+    let (pages, pending) = (before.pages, before.pending());
     let (pages, urls) = (counted(pages, "page"), counted(pending, "URL"));
     let resuming = match before.visit {
         0 | 1 => "resuming".to_owned(),

@@ -109,7 +109,7 @@ impl Checkpoint {
 
     /// The counts of a crawl that no process runs.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let pending = usize::try_from(self.outstanding().unwrap_or(0)).unwrap_or(usize::MAX);
+        let pending = usize::try_from(self.pending().unwrap_or(0)).unwrap_or(usize::MAX);
         Snapshot {
             admitted: self.admitted,
             completed: self.completed,
@@ -184,7 +184,7 @@ impl Checkpoint {
     }
 
     /// `None` if more URLs were completed than admitted.
-    pub(crate) fn outstanding(&self) -> Option<u64> {
+    pub(crate) fn pending(&self) -> Option<u64> {
         self.admitted.checked_sub(self.completed)
     }
 

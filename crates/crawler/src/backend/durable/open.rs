@@ -228,7 +228,7 @@ pub(super) fn read_checkpoint(view: &View) -> Result<Checkpoint, BackendError> {
     let checkpoint = view.meta("checkpoint")?.and_then(|bytes| Checkpoint::from_bytes(&bytes));
     let checkpoint = checkpoint.ok_or_else(|| view.damaged())?;
     // With a row too few a URL would be lost, with a count too high the crawl would never finish.
-    if checkpoint.outstanding() != Some(view.tasks_len()?) {
+    if checkpoint.pending() != Some(view.tasks_len()?) {
         return Err(view.wrong_counts());
     }
     Ok(checkpoint)
@@ -244,7 +244,7 @@ fn restore_state(
 ) -> Result<LocalState<DiskStorage>, BackendError> {
     let StateOptions { config, delay: default_delay, .. } = options;
     let is_resumed = checkpoint.last_task_id() > 0;
-    let clock = match checkpoint.outstanding() {
+    let clock = match checkpoint.pending() {
         Some(0) if is_resumed => Clock::stopped_at(checkpoint.active_time()),
         _ => Clock::starting_at(checkpoint.active_time()),
     };

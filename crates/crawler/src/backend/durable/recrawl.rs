@@ -62,12 +62,11 @@ pub(super) fn start(
 pub(super) fn record_begin(tables: &Tables, recrawl: &Recrawl) -> Result<(), BackendError> {
     let view = tables.view()?;
     let checkpoint = read_checkpoint(&view)?;
-    let has_ended =
-        checkpoint.outstanding() == Some(0) || view.meta(ENDED)?.is_some_and(|ended| ended == [1]);
+    let has_ended = checkpoint.pending() == Some(0) || view.meta(ENDED)?.is_some_and(|ended| ended == [1]);
     if checkpoint.last_task_id() == 0 || !has_ended || read_begun(&view)?.is_some() {
         return Ok(());
     }
-    let pending = checkpoint.outstanding().unwrap_or(0);
+    let pending = checkpoint.pending().unwrap_or(0);
     // The schedule is that of the visit before.
     let mut batch = Batch { number: 1, ..Batch::default() };
     schedule::clear(&mut batch);

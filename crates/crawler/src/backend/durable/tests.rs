@@ -202,7 +202,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 /// The expected state of a URL that was found.
 #[derive(Debug, Clone, Copy)]
 struct ModelUrl {
-    outstanding: bool,
+    pending: bool,
     depth: Depth,
 }
 
@@ -229,20 +229,20 @@ impl Model {
     fn mark_seen(&mut self, number: usize, depth: Depth, was_new: bool) {
         let Some(model_url) = self.urls.get_mut(&number) else {
             assert!(was_new, "{number} is new");
-            self.urls.insert(number, ModelUrl { outstanding: true, depth });
+            self.urls.insert(number, ModelUrl { pending: true, depth });
             return;
         };
         assert!(!was_new, "{number} was found before");
         if depth < model_url.depth {
-            self.revisits += u64::from(!model_url.outstanding);
-            *model_url = ModelUrl { outstanding: true, depth };
+            self.revisits += u64::from(!model_url.pending);
+            *model_url = ModelUrl { pending: true, depth };
         }
     }
 
     fn lease(&mut self, leases: Vec<Lease>) {
         for lease in leases {
             let model_url = &self.urls[&number_of(&lease.url)];
-            assert!(model_url.outstanding, "{} is completed", lease.url);
+            assert!(model_url.pending, "{} is completed", lease.url);
             assert_eq!(lease.depth, model_url.depth, "{}", lease.url);
             assert!(self.leased.iter().all(|other| other.url != lease.url), "{} is leased twice", lease.url);
             self.leased.push(lease);
@@ -298,8 +298,8 @@ async fn complete(state: &TestState, model: &mut Model, index: usize, outlink: O
     }
     let model_url = model.urls.get_mut(&number).unwrap();
     // A URL found at a smaller depth while it was leased is revisited for its links.
-    model_url.outstanding = model_url.depth < lease.depth;
-    model.revisits += u64::from(model_url.outstanding);
+    model_url.pending = model_url.depth < lease.depth;
+    model.revisits += u64::from(model_url.pending);
 }
 
 proptest! {
@@ -317,20 +317,20 @@ proptest! {
             for operation in operations {
                 apply(&mut state, &mut model, operation).await;
                 let snapshot = state.backend().snapshot().await.unwrap();
-                let outstanding = model.urls.values().filter(|model_url| model_url.outstanding).count();
-                assert_eq!(snapshot.outstanding() as usize, outstanding);
+                let pending = model.urls.values().filter(|model_url| model_url.pending).count();
+                assert_eq!(snapshot.pending() as usize, pending);
                 assert_eq!(snapshot.revisits, model.revisits);
             }
             apply(&mut state, &mut model, Operation::Crash).await;
-            while state.backend().outstanding().await.unwrap() > 0 {
+            while state.backend().pending().await.unwrap() > 0 {
                 let before = model.leased.len();
                 model.lease(state.leases().await);
-                assert!(model.leased.len() > before, "outstanding URLs are leased");
+                assert!(model.leased.len() > before, "pending URLs are leased");
                 while !model.leased.is_empty() {
                     complete(&state, &mut model, 0, None).await;
                 }
             }
-            assert!(model.urls.values().all(|model_url| !model_url.outstanding));
+            assert!(model.urls.values().all(|model_url| !model_url.pending));
         });
     }
 }

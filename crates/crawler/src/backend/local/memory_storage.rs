@@ -44,24 +44,24 @@ impl MemoryStorage {
     }
 
     /// The smallest depth of a URL that has not been completed, if depths are tracked.
-    pub(crate) fn outstanding_depth(&self, id: u64) -> Option<Depth> {
-        self.seen.outstanding_depth(id)
+    pub(crate) fn pending_depth(&self, id: u64) -> Option<Depth> {
+        self.seen.pending_depth(id)
     }
 
     /// Restores a completed URL of an earlier process.
     pub(crate) fn restore_completed(&mut self, id: u64, depth: Depth, has_links: bool) {
         self.seen.mark_seen(id, depth);
-        self.seen.set_outstanding(id, false);
+        self.seen.set_pending(id, false);
         if !has_links {
             self.seen.forget_depth(id);
         }
     }
 
     /// Restores a pending URL of an earlier process: in the seen set, and perhaps in the overflow.
-    pub(crate) fn restore_outstanding(&mut self, task: TaskRef, smallest: Depth, in_overflow: bool) {
+    pub(crate) fn restore_pending(&mut self, task: TaskRef, smallest: Depth, in_overflow: bool) {
         let id = self.id(task.url);
         self.seen.mark_seen(id, smallest);
-        self.seen.set_outstanding(id, true);
+        self.seen.set_pending(id, true);
         if in_overflow {
             self.overflow.push(task);
         }
@@ -125,14 +125,14 @@ impl Storage for MemoryStorage {
     fn mark_seen(&mut self, id: u64, depth: Depth) -> Result<SeenStatus, BackendError> {
         Ok(match self.seen.mark_seen(id, depth) {
             SeenLookup::New => SeenStatus::New,
-            SeenLookup::Shallower { outstanding: false } => SeenStatus::Shallower,
+            SeenLookup::Shallower { pending: false } => SeenStatus::Shallower,
             // The smaller depth is looked up when the URL is leased.
-            SeenLookup::Shallower { outstanding: true } | SeenLookup::Seen => SeenStatus::Seen,
+            SeenLookup::Shallower { pending: true } | SeenLookup::Seen => SeenStatus::Seen,
         })
     }
 
     fn admit(&mut self, id: u64, task: TaskRef, queue: Option<&mut CompressedUrlQueue>) {
-        self.seen.set_outstanding(id, true);
+        self.seen.set_pending(id, true);
         queue.unwrap_or(&mut self.overflow).push(task);
     }
 
@@ -161,7 +161,7 @@ impl Storage for MemoryStorage {
     }
 
     fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl) {
-        self.seen.set_outstanding(id, false);
+        self.seen.set_pending(id, false);
         if self.keeps_visits && !task.is_revisit {
             self.visits.complete(id, &completed);
         }
@@ -186,7 +186,7 @@ impl Storage for MemoryStorage {
 
     fn take_due(&mut self, now: u64, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
         let tasks = self.visits.take_due(now, max);
-        tasks.iter().for_each(|task| self.seen.set_outstanding(self.key.url_id(&task.url), true));
+        tasks.iter().for_each(|task| self.seen.set_pending(self.key.url_id(&task.url), true));
         Ok(tasks)
     }
 

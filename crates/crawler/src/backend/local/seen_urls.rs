@@ -17,7 +17,7 @@ pub(super) enum SeenLookup {
     /// The URL was found again at a smaller depth than ever before.
     Shallower {
         /// The URL has not been completed.
-        outstanding: bool,
+        pending: bool,
     },
     /// The URL was found again.
     Seen,
@@ -35,7 +35,7 @@ pub(super) struct SeenUrls {
 struct SmallestDepth {
     depth: Depth,
     /// The URL has not been completed.
-    outstanding: bool,
+    pending: bool,
 }
 
 impl SeenUrls {
@@ -57,15 +57,15 @@ impl SeenUrls {
         if shard.find(id, |other| *other == id).is_none() {
             shard.insert_unique(id, id, |id| *id);
             if let Some(depths) = &mut self.depths {
-                depths.insert(id, SmallestDepth { depth, outstanding: true });
+                depths.insert(id, SmallestDepth { depth, pending: true });
             }
             return SeenLookup::New;
         }
         match self.depths.as_mut().and_then(|depths| depths.get_mut(&id)) {
             Some(smallest) if depth < smallest.depth => {
-                let outstanding = smallest.outstanding;
-                *smallest = SmallestDepth { depth, outstanding: true };
-                SeenLookup::Shallower { outstanding }
+                let pending = smallest.pending;
+                *smallest = SmallestDepth { depth, pending: true };
+                SeenLookup::Shallower { pending }
             }
             _ => SeenLookup::Seen,
         }
@@ -81,15 +81,15 @@ impl SeenUrls {
     }
 
     /// The smallest depth of a URL that has not been completed, if depths are tracked.
-    pub(super) fn outstanding_depth(&self, id: u64) -> Option<Depth> {
+    pub(super) fn pending_depth(&self, id: u64) -> Option<Depth> {
         let smallest = self.depths.as_ref()?.get(&id)?;
-        smallest.outstanding.then_some(smallest.depth)
+        smallest.pending.then_some(smallest.depth)
     }
 
     /// Marks a URL as pending or completed.
-    pub(super) fn set_outstanding(&mut self, id: u64, outstanding: bool) {
+    pub(super) fn set_pending(&mut self, id: u64, pending: bool) {
         if let Some(smallest) = self.depths.as_mut().and_then(|depths| depths.get_mut(&id)) {
-            smallest.outstanding = outstanding;
+            smallest.pending = pending;
         }
     }
 
@@ -113,7 +113,7 @@ mod tests {
             for id in [1, 1 | 1 << 63] {
                 assert_eq!(seen.mark_seen(id, 3), SeenLookup::New);
                 assert_eq!(seen.mark_seen(id, 3), SeenLookup::Seen);
-                seen.set_outstanding(id, false);
+                seen.set_pending(id, false);
                 assert_eq!(seen.mark_seen(id, 3), SeenLookup::Seen);
                 seen.forget_depth(id);
                 assert_eq!(seen.mark_seen(id, 0), SeenLookup::Seen, "its depth does not matter any more");
@@ -127,10 +127,10 @@ mod tests {
         let mut seen = SeenUrls::new(true);
         assert_eq!(seen.mark_seen(1, 3), SeenLookup::New);
         assert_eq!(seen.mark_seen(1, 3), SeenLookup::Seen);
-        assert_eq!(seen.mark_seen(1, 1), SeenLookup::Shallower { outstanding: true });
+        assert_eq!(seen.mark_seen(1, 1), SeenLookup::Shallower { pending: true });
         assert_eq!(seen.mark_seen(1, 2), SeenLookup::Seen);
-        seen.set_outstanding(1, false);
-        assert_eq!(seen.mark_seen(1, 0), SeenLookup::Shallower { outstanding: false });
+        seen.set_pending(1, false);
+        assert_eq!(seen.mark_seen(1, 0), SeenLookup::Shallower { pending: false });
         assert_eq!(seen.mark_seen(1, 0), SeenLookup::Seen);
         assert_eq!(seen.depth(1), Some(0));
     }

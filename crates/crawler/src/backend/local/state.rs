@@ -437,7 +437,7 @@ impl<S: Storage> LocalState<S> {
             self.retry(&lease, bytes, site_cooldown);
             return Ok(CompleteResult::Requeued { sequence: self.record_writes(None, writes) });
         }
-        // Outlinks are admitted before the page is completed, so `outstanding` reaches zero only at the end of the
+        // Outlinks are admitted before the page is completed, so `pending` reaches zero only at the end of the
         // crawl.
         let outcome = sitemap::outcome(&lease.url, outcome);
         let AdmitCounts { new, seen } = self.admit_outlinks(&outlinks, lease.task_id)?;

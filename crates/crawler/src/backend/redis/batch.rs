@@ -20,7 +20,7 @@ pub(super) struct Batch {
     pub(super) number: u64,
     pub(super) tasks: ChangedRows,
     pub(super) leases: ChangedRows,
-    /// The smaller depths at which outstanding URLs were found again, by the IDs of the URLs.
+    /// The smaller depths at which pending URLs were found again, by the IDs of the URLs.
     pub(super) depths: ChangedRows,
     /// The records of completed URLs.
     pub(super) completed: Vec<u8>,

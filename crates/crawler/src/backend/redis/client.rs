@@ -408,8 +408,8 @@ impl Backend for RemoteBackend {
         self.shared.data.body(self.key.url_id(url)).await
     }
 
-    async fn outstanding(&self) -> Result<u64> {
-        Ok(self.snapshot().await?.outstanding())
+    async fn pending(&self) -> Result<u64> {
+        Ok(self.snapshot().await?.pending())
     }
 
     // The frontier process ends the crawl.

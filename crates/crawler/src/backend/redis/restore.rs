@@ -43,7 +43,7 @@ pub(super) async fn take_over(shared: &Shared, data: &CrawlData) -> Result<(Stat
         Some(bytes) => Checkpoint::from_bytes(&bytes).ok_or_else(|| data.damaged())?,
         None => Checkpoint::default(),
     };
-    let (is_resumed, outstanding) = (checkpoint.last_task_id() > 0, checkpoint.outstanding());
+    let (is_resumed, pending) = (checkpoint.last_task_id() > 0, checkpoint.pending());
     let memory = MemoryStorage::new(&config, *key);
     let mut storage = RedisStorage::new(memory, config.keep_depths, place.delay, batch);
     if let Some(sessions) = data.get::<Option<Vec<u8>>>("sessions").await? {
@@ -60,10 +60,10 @@ pub(super) async fn take_over(shared: &Shared, data: &CrawlData) -> Result<(Stat
     checkpoint.restore_into(&mut state);
     state.set_next_lease_id(epoch << LEASE_ID_BITS);
     restore_rows(&mut state, data).await?;
-    match (outstanding, restore_tasks(&mut state, data).await?) {
-        (Some(outstanding), tasks) if outstanding == tasks => {}
+    match (pending, restore_tasks(&mut state, data).await?) {
+        (Some(pending), tasks) if pending == tasks => {}
         // A crawl that was stopped and not resumed in time has lost its URLs.
-        (Some(outstanding), 0) => state.counters.count_expired(outstanding),
+        (Some(pending), 0) => state.counters.count_expired(pending),
         _ => return Err(data.damaged()),
     }
     restore_hosts(&mut state, data, place.delay).await?;
@@ -99,7 +99,7 @@ async fn restore_rows(state: &mut State, data: &CrawlData) -> Result<()> {
     Ok(())
 }
 
-/// Restores the outstanding URLs, and returns how many there are.
+/// Restores the pending URLs, and returns how many there are.
 async fn restore_tasks(state: &mut State, data: &CrawlData) -> Result<u64> {
     let mut leases = data.by_id("leases", |row| decode::<LeaseRow>(row)).await?;
     let depths = data.by_id("depths", |depth| Some(Depth::from_le_bytes(depth.try_into().ok()?))).await?;
@@ -113,7 +113,7 @@ async fn restore_tasks(state: &mut State, data: &CrawlData) -> Result<u64> {
         let lease = lease.filter(|lease| state.storage.sessions.contains_key(&WorkerId(lease.worker)));
         let is_requisite = TaskKind::of(&task.url) == TaskKind::Requisite;
         let in_overflow = lease.is_none() && !is_requisite;
-        state.storage.memory.restore_outstanding(task.borrowed(), depth, in_overflow);
+        state.storage.memory.restore_pending(task.borrowed(), depth, in_overflow);
         if let Some(lease) = lease {
             state.storage.leases.insert(task.task_id, (id, lease));
             (task.queue, task.attempts) = (lease.queue, lease.attempts);

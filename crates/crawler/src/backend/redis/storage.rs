@@ -103,7 +103,7 @@ impl Storage for RedisStorage {
 
     fn mark_seen(&mut self, id: u64, depth: Depth) -> Result<SeenStatus, BackendError> {
         if self.keep_depths
-            && let Some(before) = self.memory.outstanding_depth(id)
+            && let Some(before) = self.memory.pending_depth(id)
             && depth < before
         {
             self.batch.depths.insert(id, Some(depth.to_le_bytes().to_vec()));

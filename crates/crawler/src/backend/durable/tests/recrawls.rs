@@ -56,7 +56,7 @@ async fn crash_between_two_commits_leaves_a_visit_that_is_continued() {
         state.options.recrawl = Some(Recrawl::default());
         state.reopen();
         let snapshot = state.backend().shared.state().snapshot();
-        assert_eq!((snapshot.visit, snapshot.outstanding()), (2, 6));
+        assert_eq!((snapshot.visit, snapshot.pending()), (2, 6));
         visit_all(&state).await;
         state.reopen();
         assert_eq!(state.backend().shared.state().snapshot().visit, 3, "the visit before had ended");

@@ -61,5 +61,5 @@ async fn pages_and_requisites_are_fetched_when_the_limit_is_raised() {
     let pages = leases.iter().filter(|lease| !lease.url.ends_with("#requisite"));
     assert_eq!((leases.len(), pages.count()), (3_020, 20));
     complete(&state, &leases, &Outcome::Requisite).await;
-    assert_eq!(state.backend().snapshot().await.unwrap().outstanding(), 0);
+    assert_eq!(state.backend().snapshot().await.unwrap().pending(), 0);
 }

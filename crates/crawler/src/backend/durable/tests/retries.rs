@@ -25,7 +25,7 @@ async fn finished() -> TestState {
 
 fn counts(state: &TestState) -> (u64, BTreeMap<String, u64>) {
     let snapshot = state.backend().shared.state().snapshot();
-    (snapshot.outstanding(), snapshot.outcomes)
+    (snapshot.pending(), snapshot.outcomes)
 }
 
 fn outcomes(expected: &[(&str, u64)]) -> BTreeMap<String, u64> {

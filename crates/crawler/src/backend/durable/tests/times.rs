@@ -23,7 +23,7 @@ async fn active_time_survives_a_crash_if_nothing_else_was_written() {
 
 /// Completes all pending URLs.
 async fn complete_all(backend: &impl Backend) {
-    while backend.outstanding().await.unwrap() > 0 {
+    while backend.pending().await.unwrap() > 0 {
         let unprioritized = backend.take_unprioritized(100, Duration::ZERO).await.unwrap();
         let prioritized = unprioritized.into_iter().map(|url| (url.task_id, Priority::WORST));
         backend.enqueue_prioritized(prioritized.collect()).await.unwrap();
@@ -86,6 +86,6 @@ async fn shortest_and_longest_ttls_work_in_memory_and_on_disk() {
         find_again(state.backend(), ttl).await;
         state.crash();
         let snapshot = state.backend().snapshot().await.unwrap();
-        assert_eq!((snapshot.outstanding(), snapshot.stored_pages), (0, 1));
+        assert_eq!((snapshot.pending(), snapshot.stored_pages), (0, 1));
     }
 }

@@ -49,7 +49,7 @@ async fn pages_that_wait_do_not_hold_up_requisites_at_the_limit() {
     assert_eq!(leases.iter().map(|lease| &*lease.url).collect::<Vec<_>>(), [REQUISITE]);
     assert_eq!(exhausted(state.complete(requisite(&leases[0])).unwrap()), Some(Budget::Pages));
     let snapshot = state.snapshot();
-    assert_eq!((snapshot.outstanding(), snapshot.priority_queues.iter().sum::<usize>()), (99, 99));
+    assert_eq!((snapshot.pending(), snapshot.priority_queues.iter().sum::<usize>()), (99, 99));
 }
 
 #[tokio::test(start_paused = true)]
