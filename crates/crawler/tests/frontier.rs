@@ -240,7 +240,7 @@ impl Model {
 
     /// Runs the crawl to its end, with one operation of each kind after the other.
     async fn finish(mut self) {
-        for round in 0..100_000 {
+        for round in 0..10_000 {
             self.apply(Operation::TakeUnprioritized(100)).await;
             self.apply(Operation::EnqueuePrioritized(vec![round as u8 % 101])).await;
             for worker in 0..WORKERS {
@@ -278,6 +278,23 @@ proptest! {
         });
     }
 
+}
+
+/// A domain was listed for a worker that owned it, then its URLs were taken out to get other priorities, and return after the
+/// ownership has expired. The worker that owned it is gone by then.
+#[tokio::test(start_paused = true)]
+async fn url_that_returns_to_a_domain_whose_owner_expired_and_left_is_leased() {
+    let mut model = Model::new(1, 1, false);
+    let before = [Operation::Admit(vec![(0, 0)]), Operation::TakeUnprioritized(1)];
+    let prioritize = || Operation::EnqueuePrioritized(vec![0]);
+    // Worker 1 asks for one URL, so the domain is given to worker 0, which has asked for none.
+    let taken_out = [prioritize(), Operation::Advance(2), Operation::Reprioritize(0), Operation::Lease(1, 1)];
+    let returns = [Operation::TakeUnprioritized(1), Operation::Advance(3), prioritize()];
+    for operation in before.into_iter().chain(taken_out).chain(returns) {
+        model.apply(operation).await;
+    }
+    model.apply(Operation::RemoveWorker(0)).await;
+    model.finish().await;
 }
 
 proptest! {

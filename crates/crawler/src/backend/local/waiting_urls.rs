@@ -28,7 +28,6 @@ use super::super::{BackendError, NoRequest, WorkerId};
 use super::HostLimits;
 use super::host_cooldowns::HostCooldowns;
 use super::host_health::HostHealth;
-use super::queue_set::QueueSet;
 use super::storage::{QueuedTask, Storage};
 use crate::domain::Domain;
 use crate::keyed_map::KeyedMap;
@@ -229,15 +228,16 @@ impl<Q: Default> WaitingUrls<Q> {
         let name = self.host_of(task);
         let (ttl, host) = (self.domain_ttl, &self.hosts[&name]);
         self.waiting_hosts += usize::from(!host.has_urls());
-        if let Some(entry) = self.domains.get_mut(&host.domain) {
-            if !entry.is_active() {
-                if !entry.is_owned(ttl) {
-                    // It may be in the list of the owner that it had.
-                    (entry.owner, entry.listed) = (None, QueueSet::default());
-                }
-                self.workers.count_domain(entry.owner, 1);
+        let Some(entry) = self.domains.get_mut(&host.domain) else { return name };
+        let (was_active, was_owned) = (entry.is_active(), entry.is_owned(ttl));
+        entry.waiting += 1;
+        match was_active {
+            true => {}
+            false if was_owned => self.workers.count_domain(entry.owner, 1),
+            false => {
+                let domain = host.domain.clone();
+                self.remove_owner(&domain);
             }
-            entry.waiting += 1;
         }
         name
     }

@@ -58,14 +58,19 @@ impl<Q: Default> WaitingUrls<Q> {
         }
         // The list of domains without an owner is every worker's list.
         let Some(from) = from else { return };
-        let listed = std::mem::take(&mut entry.listed);
+        self.workers.unlist(from, domain, std::mem::take(&mut entry.listed));
         self.add_event(HostEvent::Moved { domain: domain.clone(), from, to });
-        if let Some(worker) = self.workers.get_mut(from) {
-            for queue in listed {
-                worker.ready.0[usize::from(queue)].retain(|other| other != domain);
-            }
-        }
         self.list_domain(domain, Instant::now());
+    }
+
+    /// Takes a domain away from its owner, who has not used it for long.
+    pub(super) fn remove_owner(&mut self, domain: &Domain) {
+        if let Some(entry) = self.domains.get_mut(domain)
+            && let Some(from) = entry.owner.take()
+        {
+            self.workers.unlist(from, domain, std::mem::take(&mut entry.listed));
+            self.list_domain(domain, Instant::now());
+        }
     }
 
     /// Makes a worker the owner of a domain, for requests that belong to no URL of the domain. Returns when they are

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::super::super::WorkerId;
+use super::super::queue_set::QueueSet;
 use crate::domain::Domain;
 use crate::prioritizer::PriorityQueues;
 
@@ -83,6 +84,15 @@ impl Workers {
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut WorkerEntry> {
         self.entries.iter_mut().flatten()
+    }
+
+    /// Takes a domain out of these lists of a worker.
+    pub(super) fn unlist(&mut self, worker: WorkerId, domain: &Domain, queues: QueueSet) {
+        if let Some(worker) = self.get_mut(worker) {
+            for queue in queues {
+                worker.ready.0[usize::from(queue)].retain(|other| other != domain);
+            }
+        }
     }
 
     /// Counts an active domain of a worker.
