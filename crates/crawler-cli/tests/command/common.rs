@@ -16,10 +16,10 @@ use tempfile::TempDir;
 use testweb::{Site, Web};
 
 /// A crawl that takes longer hangs.
-const CRAWL_TIMEOUT: Duration = Duration::from_secs(60);
+const CRAWL_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How often a running crawl is polled.
-const POLL_INTERVAL: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Builds a classic crawl. By default it has a high depth limit, no delay and its own directory.
 pub struct Crawl {
