@@ -567,7 +567,7 @@ fn state_is_shown_while_its_crawl_runs_and_after_the_end() {
         "the stored history"
     );
     let refused = server.act(&json!({"action": "resume"}));
-    let command = format!("no process runs it; run it with: crawler resume '{}'", place.state());
+    let command = format!("no process runs it; to resume it: crawler resume {}", place.state());
     assert!(refused.status == 409 && refused.body.contains(&command), "{refused:?}");
     assert_eq!((server.get("/healthz").status, server.get("/readyz").status), (200, 503));
     // Readers do not keep the crawl from being resumed.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crawler::internal::backend::redis::RedisCrawl;
 use crawler::internal::distributed::SharedCrawl;
 use crawler::internal::distributed::remote::RemoteCrawl;
-use crawler::internal::live_settings::ControlAction;
+use crawler::internal::live_settings::{ControlAction, ControlError};
 use serde_json::Value;
 use testweb::{Request, Response, Site, Web};
 
@@ -18,7 +18,7 @@ use super::process::{Process, wait_for};
 const HEARTBEATS: Duration = Duration::from_millis(1_500);
 
 /// Changes the crawl of a fixture.
-fn apply(fixture: &Fixture, action: ControlAction) -> Result<String, String> {
+fn apply(fixture: &Fixture, action: ControlAction) -> Result<String, ControlError> {
     let shared = SharedCrawl::new(RedisCrawl::new(fixture.redis_url.parse().unwrap(), "crawl"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { RemoteCrawl::attach(&shared).await.unwrap().control(action).await })
@@ -151,7 +151,12 @@ fn delay_and_budgets_change_while_the_crawl_runs() {
     let pages = status["pages"].as_u64().unwrap();
     assert!(status["state"] == "stopped" && pages <= used + 20, "{status}");
     let error = apply(&fixture, ControlAction::Pause).unwrap_err();
-    assert_eq!(error, "cannot pause the crawl: it is not running; start it with `crawler crawl --redis`");
+    assert_eq!(error, ControlError::NotRunning("cannot pause the crawl: no process runs it".into()));
+    let (status, output) =
+        Process::start(fixture.crawler(&["pause", "--redis", &fixture.redis_url])).wait();
+    assert_eq!(status, Some(1), "{output}");
+    let resume = "crawler: cannot pause the crawl: no process runs it; to resume it: crawler crawl URL --redis <URL> --crawl crawl";
+    assert_eq!(output.trim_end(), resume);
     assert!(apply(&fixture, ControlAction::AddSeed("http://b.test/".into())).is_err());
 
     // A new run has the limits of its command again.
@@ -178,6 +183,7 @@ fn hosts_are_blocked_and_seeds_added_while_the_crawl_runs() {
         ControlAction::SetDelay(Duration::from_secs(1 << 30)),
     ] {
         let error = apply(&fixture, action).unwrap_err();
+        let ControlError::Failed(error) = error else { panic!("{error:?}") };
         assert!(error.starts_with("cannot ") && !error.contains("secret"), "{error}");
     }
     thread::sleep(HEARTBEATS);
