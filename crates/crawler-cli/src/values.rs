@@ -14,6 +14,8 @@ use crawler::internal::task::Depth;
 use crawler::internal::visit::RevisitAfter;
 use url::{Host, Url};
 
+use crate::format::number;
+
 /// The longest delay or timeout.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -51,7 +53,7 @@ fn invalid(text: &str, expected: &str) -> String {
 
 /// A depth: digits only.
 pub fn depth(text: &str) -> Result<Depth, String> {
-    let error = || invalid(text, &format!("a whole number from 0 to {}", Depth::MAX));
+    let error = || invalid(text, &format!("a whole number from 0 to {}", number(Depth::MAX.into())));
     // `parse` accepts a sign.
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(error());
@@ -115,7 +117,7 @@ pub fn failures(text: &str) -> Result<u32, String> {
 fn whole_number(min: usize, max: usize, text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if (min..=max).contains(&number) && !text.starts_with('+') => Ok(number),
-        _ => Err(invalid(text, &format!("a whole number from {min} to {max}"))),
+        _ => Err(invalid(text, &format!("a whole number from {min} to {}", number(max as u64)))),
     }
 }
 
