@@ -60,7 +60,7 @@ pub struct Statistics {
     pub stages: Stages,
     /// Requests that failed, by the kind of the failure.
     pub failures: FailureCounts,
-    /// Requests that failed and are to be sent again, because the failure may pass.
+    /// Requests that failed and are to be sent again, because the failure is temporary.
     pub retries: u64,
     /// Pages of which only the start was read, because they were too large.
     pub truncated: u64,

@@ -106,7 +106,7 @@ pub struct UrlRecord<'p> {
     pub depth: Depth,
     /// How it was found. `None` for a seed, and if it is not known.
     pub discovery: Option<Arc<Discovery>>,
-    /// How often it was requested again after a failure that may pass.
+    /// How often it was requested again after a temporary failure.
     pub retries: u8,
     /// When it was admitted, if that is known.
     pub queued: Option<SystemTime>,

@@ -158,7 +158,7 @@ pub async fn stop(shared: &SharedCrawl) -> Result<String, Error> {
         true => format!(
             "stopping crawl '{name}'; to resume it, use 'crawler submit' or run the same 'crawler crawl' again"
         ),
-        false => format!("crawl '{name}' is already over"),
+        false => format!("crawl '{name}' is already finished"),
     })
 }
 

@@ -208,7 +208,7 @@ async fn wait_for_crawl(
             Some(info) => match info.state.phase {
                 Phase::Ended(_) if info.has_result && role.stay => "be restarted",
                 Phase::Ended(_) if info.has_result => {
-                    let message = format!("the crawl '{name}' is over; 'crawler submit' restarts it");
+                    let message = format!("the crawl '{name}' is finished; 'crawler submit' restarts it");
                     log::informed(&*shared.notice, &message);
                     return Ok(None);
                 }

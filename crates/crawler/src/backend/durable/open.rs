@@ -28,7 +28,7 @@ use crate::similarity::HashKey;
 use crate::statistics::{Recorder, Statistics};
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
-pub(super) const FORMAT: u32 = 12;
+pub(super) const FORMAT: u32 = 13;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;
@@ -38,13 +38,13 @@ const ROWS_PER_READ: usize = 1024;
 pub struct StateOptions {
     /// Queue sizes, limits and lifetimes.
     pub config: BackendConfig,
-    /// How long every host rests after a crash: the longest delay between two requests to a host, a site or an address.
+    /// The cooldown of every host after a crash: the longest delay between two requests to a host, a site or an address.
     pub delay: Duration,
     /// The settings by name, to be compared when the crawl is resumed.
     pub recorded_settings: RecordedSettings,
     /// Opaque data of the caller, which can be read back.
     pub metadata: Vec<u8>,
-    /// Whether URLs that failed for a reason that may pass are queued again.
+    /// Whether URLs that failed temporarily are queued again.
     pub retry_failed: bool,
     /// Whether the known URLs are visited again, and which of them. A visit that has not ended is continued instead.
     pub recrawl: Option<Recrawl>,

@@ -87,9 +87,9 @@ impl<Q: Default> Host<Q> {
     }
 
     /// When the next request may be sent to it, if that is not now.
-    pub(super) fn rests_until(&self, name: &str, cooldowns: &HostCooldowns) -> Option<Instant> {
+    pub(super) fn cooldown_until(&self, name: &str, cooldowns: &HostCooldowns) -> Option<Instant> {
         match self.health.unreachable() {
-            None => cooldowns.until(name).max(self.health.rests_until()),
+            None => cooldowns.until(name).max(self.health.cooldown_until()),
             // No request is sent.
             Some(_) => None,
         }
