@@ -199,7 +199,7 @@ impl Counts {
         self.bytes.max(self.received)
     }
 
-    /// The counts besides the pages, each as a piece of a line. Those that are zero are left out, except pending.
+    /// The counts other than the pages, each as a piece of a line. Those that are zero are left out, except pending.
     pub fn pieces(&self) -> Vec<Piece> {
         let piece = |rank, count, name: &str| {
             (count > 0).then(|| Piece::new(rank, format!("{} {name}", number(count))))

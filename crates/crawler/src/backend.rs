@@ -175,7 +175,7 @@ impl Lease {
 
     /// What the URL is fetched for.
     pub fn kind(&self) -> TaskKind {
-        TaskKind::of(&self.url)
+        TaskKind::from_task_url(&self.url)
     }
 
     /// The URL that led to this one, if that is kept: the last redirect, or the page, stylesheet or sitemap that names it.

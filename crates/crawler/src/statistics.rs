@@ -22,7 +22,7 @@ pub use self::host_table::{HostStatistics, HostTable, RobotsState};
 pub use self::recorder::{Recorder, Recorders};
 pub use self::time_series::{Sample, TimeSeries};
 
-/// How many names a count by name has, besides [`OTHER`].
+/// How many names a count by name has, in addition to [`OTHER`].
 pub const MAX_NAMES: usize = 50;
 
 /// The name that counts what has no name of its own.

@@ -248,7 +248,7 @@ fn path(history: &UrlHistory) -> Vec<String> {
     if found_on.is_empty() {
         return vec!["  reached: it is a seed".into()];
     }
-    let is_sitemap = |url: &str| TaskKind::of(url) == TaskKind::Sitemap;
+    let is_sitemap = |url: &str| TaskKind::from_task_url(url) == TaskKind::Sitemap;
     let by_redirect = std::iter::once(by_redirect).chain(path_by_redirect);
     let mut steps: Vec<String> = found_on
         .iter()

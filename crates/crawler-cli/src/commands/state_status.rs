@@ -65,7 +65,7 @@ impl WatchedState {
 
     fn describe(&mut self, status: &StateStatus) -> Watched {
         let view = status.view();
-        let history = self.history.get_or_insert_with(|| History::of(&view));
+        let history = self.history.get_or_insert_with(|| History::from_view(&view));
         let mut live = LiveStatus::new(&view, history);
         let is_over = status.process.is_none();
         if !is_over {

@@ -274,7 +274,7 @@ fn limits(limits: &Limits) -> LimitsJson {
 /// How long the crawl will take, as the display on a terminal estimates it.
 fn remaining(view: &View) -> Option<Duration> {
     let is_running = view.crawl.phase == CrawlPhase::Running;
-    let history = is_running.then(|| History::of(&view.crawl))?;
+    let history = is_running.then(|| History::from_view(&view.crawl))?;
     history.remaining(&Budgets::from(&view.crawl.limits))
 }
 

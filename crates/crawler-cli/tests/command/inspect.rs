@@ -149,14 +149,13 @@ fn why_shows_outcome_outputs_and_discovery_path() {
 }
 
 #[test]
-fn temporary_failure_is_told_from_a_final_one() {
+fn temporary_failure_is_distinguished_from_a_final_one() {
     let web = serve(Site::new().page("/", linking_to(&["/busy", "/gone"])).status("/busy", 503));
     let state_dir = StateDir::new();
     let summary = state_dir.path("summary.json");
     state_dir.crawl(web.url("/")).with("--summary").with_one(summary.to_str().unwrap()).run().expect(0);
     let busy = without_time(&why(&state_dir, &web.url("/busy"), 0));
-    let expected =
-        "  outcome: HTTP 503\n  temporary failure: a later request may succeed\n";
+    let expected = "  outcome: HTTP 503\n  temporary failure: a later request may succeed\n";
     assert!(busy.contains(expected), "{busy}");
     let stderr = show(&state_dir, &web.url("/busy")).expect(1).stderr;
     assert!(stderr.ends_with("its outcome is: HTTP 503; a later crawl may get it\n"), "{stderr}");

@@ -95,11 +95,7 @@ fn failed_urls_are_fetched_again_and_each_has_one_outcome() {
     let why = run(&["why", &web.url("/3"), "--state", &place.state()]).expect(0).stdout;
     assert!(why.contains("outcome: page ") && why.contains("reached: found on"), "{why}");
     let none = place.resume("--retry-failed").wait().expect(0);
-    assert!(
-        none.stderr.contains("no URL failed temporarily, so none is fetched again\n"),
-        "{}",
-        none.stderr
-    );
+    assert!(none.stderr.contains("no URL failed temporarily, so none is fetched again\n"), "{}", none.stderr);
 }
 
 #[test]

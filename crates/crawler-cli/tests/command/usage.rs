@@ -179,7 +179,8 @@ fn options_of_other_crawlers_are_translated() {
         ("diff s --json", "--json", "'--format json'"),
     ] {
         let command = line.split(' ').next().unwrap();
-        let expected = format!("unknown option '{option}'; did you mean {meant}? Try 'crawler {command} --help'");
+        let expected =
+            format!("unknown option '{option}'; did you mean {meant}? Try 'crawler {command} --help'");
         error_is(line, &expected);
     }
     for (options, remedy) in [

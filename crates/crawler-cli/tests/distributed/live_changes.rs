@@ -152,8 +152,7 @@ fn delay_and_budgets_change_while_the_crawl_runs() {
     assert!(status["state"] == "stopped" && pages <= used + 20, "{status}");
     let error = apply(&fixture, ControlAction::Pause).unwrap_err();
     assert_eq!(error, ControlError::NotRunning("cannot pause the crawl: no process runs it".into()));
-    let (status, output) =
-        Process::start(fixture.crawler(&["pause", "--redis", &fixture.redis_url])).wait();
+    let (status, output) = Process::start(fixture.crawler(&["pause", "--redis", &fixture.redis_url])).wait();
     assert_eq!(status, Some(1), "{output}");
     let resume = "crawler: cannot pause the crawl: no process runs it; to resume it: crawler crawl URL --redis <URL> --crawl crawl";
     assert_eq!(output.trim_end(), resume);
@@ -215,7 +214,7 @@ fn site_of_two_hosts(many: usize) -> Site {
 #[test]
 #[ignore = "needs redis-server: run by make test"]
 fn many_urls_of_a_blocked_host_wait_for_no_delay_and_the_block_outlives_the_frontier() {
-    // With a quarter of a second for each of so many, the crawl would take half an hour.
+    // With a quarter of a second for each of them, the crawl would take half an hour.
     let many = 8_000;
     let web = Web::builder().site(site_of_two_hosts(many)).start();
     let fixture = Fixture { web, delay: Duration::from_secs(1), ..Fixture::new(1, 1) };

@@ -54,8 +54,12 @@ impl fmt::Display for WaitReason {
         match self {
             WaitReason::Delay(delay) => write!(f, "delay {}", limit(*delay)),
             WaitReason::SiteDelay(delay) => write!(f, "delay of the site {}", limit(*delay)),
-            WaitReason::BackingOff { for_, cause } => write!(f, "backing off for {}: {cause}", whole_seconds(*for_)),
-            WaitReason::ServerDelay(for_) => write!(f, "waits {}, as the server requested", whole_seconds(*for_)),
+            WaitReason::BackingOff { for_, cause } => {
+                write!(f, "backing off for {}: {cause}", whole_seconds(*for_))
+            }
+            WaitReason::ServerDelay(for_) => {
+                write!(f, "waits {}, as the server requested", whole_seconds(*for_))
+            }
             WaitReason::Slow => f.write_str("slow"),
             WaitReason::RobotsTxt(cause) => write!(f, "robots.txt: {cause}"),
             WaitReason::Paused => f.write_str("paused"),
@@ -80,6 +84,9 @@ mod tests {
         assert_eq!(WaitReason::SiteDelay(Duration::from_millis(250)).to_string(), "delay of the site 250 ms");
         assert_eq!(resting(Duration::from_millis(12_300)), "backing off for 13 s: HTTP 503");
         assert_eq!(resting(Duration::from_secs(600)), "backing off for 10 m 00 s: HTTP 503");
-        assert_eq!(WaitReason::ServerDelay(Duration::from_millis(59_001)).to_string(), "waits 1 m 00 s, as the server requested");
+        assert_eq!(
+            WaitReason::ServerDelay(Duration::from_millis(59_001)).to_string(),
+            "waits 1 m 00 s, as the server requested"
+        );
     }
 }

@@ -14,7 +14,9 @@ use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role,
 use crate::backend::{AdmitCounts, Snapshot, WaitReason};
 use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crate::error::{Error, StorageError, StorageErrorKind, redis_error};
-use crate::live_settings::{ADDED_SEED_IS_BLOCKED, ControlAction, ControlError, LiveSettings, added_seed, added_seed_text};
+use crate::live_settings::{
+    ADDED_SEED_IS_BLOCKED, ControlAction, ControlError, LiveSettings, added_seed, added_seed_text,
+};
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
 use crate::scope::Blocked;
 use crate::seed_list::{SeedIndex, SpooledSeeds};
@@ -294,7 +296,7 @@ impl RemoteCrawl {
             return Ok(Err(ControlError::not_running(action)));
         }
         let index = SeedIndex::entries(self.control.hash_key(), std::slice::from_ref(&url));
-        let seeds = SpooledSeeds::of(url.as_str(), index);
+        let seeds = SpooledSeeds::from_url(url.as_str(), index);
         let has_frontier = |members: &[Member]| members.iter().any(|member| member.role == Role::Frontier);
         let (admitted, _) = self.admit(NewMetadata::None, seeds, has_frontier).await?;
         Ok(Ok(added_seed_text(&url, admitted)))

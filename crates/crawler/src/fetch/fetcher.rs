@@ -173,7 +173,7 @@ impl Fetcher {
             download = self.download(url, budget).await?;
         }
         if download.status == NOT_MODIFIED {
-            return Ok(FetchResult::NotModified(Validators::of(&download.headers)));
+            return Ok(FetchResult::NotModified(Validators::from_headers(&download.headers)));
         }
         match download.redirect {
             Some(location) => Ok(FetchResult::Redirect(location)),

@@ -442,7 +442,7 @@ impl PoliteClient {
         failure: Option<&Outcome>,
     ) {
         let RequestProgress { is_sent, response } = byte_counter.progress();
-        let failure = failure.filter(|failure| FailureKind::of(failure).is_some());
+        let failure = failure.filter(|failure| FailureKind::from_outcome(failure).is_some());
         if !is_sent && failure.is_none() {
             return;
         }

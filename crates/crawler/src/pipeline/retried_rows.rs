@@ -45,7 +45,7 @@ pub(super) fn remove(outputs: &[OutputSpec], state: &StateOutputs) -> Result<(),
     if failed.is_empty() {
         return Ok(());
     }
-    let mut lengths = WrittenOutputs::of(state, &state.outputs()?)?.complete_all()?;
+    let mut lengths = WrittenOutputs::new(state, &state.outputs()?)?.complete_all()?;
     for file in &files {
         lengths[file.index] =
             file.copy_without(lengths[file.index], |url| failed.contains(&state.url_id(url)))?;

@@ -134,7 +134,7 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// The kind of an outcome that is a failed request; `None` if the server responded, or no request was made.
-    pub fn of(outcome: &Outcome) -> Option<FailureKind> {
+    pub fn from_outcome(outcome: &Outcome) -> Option<FailureKind> {
         Some(match outcome {
             Outcome::DnsFailed { .. } => FailureKind::Dns,
             Outcome::ConnectionFailed { .. } => FailureKind::Connect,

@@ -108,7 +108,7 @@ fn time_of_a_pause_does_not_count_towards_the_maximum_time() {
     let hits = web.hits();
     let report = running.finish();
     assert_eq!(report.end, CrawlEnd::TimeLimit);
-    assert!(web.hits() > hits, "it went on after the pause");
+    assert!(web.hits() > hits, "it continued after the pause");
     assert!(report.elapsed < 2 * max_time, "{:?}", report.elapsed);
 }
 
@@ -249,7 +249,7 @@ fn site_of_two_hosts() -> Web {
     Web::builder().host("www.site.test", site()).host("other.site.test", site()).start()
 }
 
-/// With a delay of half a second for each of so many, a crawl would take hours.
+/// With a delay of half a second for each of them, a crawl would take hours.
 const MANY: usize = 10_000;
 const LONG_DELAY: Duration = Duration::from_secs(2);
 

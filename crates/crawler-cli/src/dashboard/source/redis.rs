@@ -14,8 +14,8 @@ use tokio::sync::Mutex;
 
 use super::super::view::{Mode, View};
 use super::{Reading, blocked};
-use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::change::explain_distributed;
+use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::with_hint;
 
 /// How long to wait for a connection, and for a reply: less than viewers wait for a message.

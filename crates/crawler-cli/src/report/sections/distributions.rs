@@ -114,7 +114,7 @@ pub fn speed(content: &ReportContent) -> Option<Section<'static>> {
         return None;
     }
     let mut section = Section::new("speed", "Speed");
-    section.say("How long each stage of the requests took. The parts are upper bounds: so many took at most this time.");
+    section.say("How long each stage of the requests took. Each column is an upper bound: that share of the requests took at most this time.");
     section.blocks.push(Block::Table(Table {
         id: "stage-table",
         noun: "stage",

@@ -39,7 +39,8 @@ const ATTEMPTS: u32 = 20;
 /// How long a reader that searches pages leaves the state to others, again and again. They try to lock it more often.
 const SEARCH_PAUSE: Duration = Duration::from_millis(20);
 
-/// It uses the state for so many times the time that opening takes, which is long for a large state, but not longer than this.
+/// It uses the state for `USE_PER_OPENING` times the time that opening takes, which is long for a large state, and at most for
+/// `MAX_USE`.
 const USE_PER_OPENING: u32 = 4;
 const MAX_USE: Duration = Duration::from_secs(5);
 

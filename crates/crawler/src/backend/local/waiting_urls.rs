@@ -214,7 +214,7 @@ impl<Q: Default> WaitingUrls<Q> {
     }
 
     /// Adds a URL whose lease ended without a result. It is leased before the other URLs of its host.
-    pub(super) fn give_back(&mut self, task: QueuedTask, cooldowns: &HostCooldowns) {
+    pub(super) fn requeue(&mut self, task: QueuedTask, cooldowns: &HostCooldowns) {
         let name = self.add(&task);
         if let Some(host) = self.hosts.get_mut(&name) {
             host.returned.push_front(task);
@@ -544,7 +544,7 @@ impl<Q: Default> WaitingUrls<Q> {
     }
 
     /// Records that a lease of a URL of this host ended, after which the site has a cooldown. The URL may be
-    /// [given back](WaitingUrls::give_back) before.
+    /// [requeued](WaitingUrls::requeue) before.
     pub(super) fn release(
         &mut self,
         (url, was_blocked): (&str, bool),

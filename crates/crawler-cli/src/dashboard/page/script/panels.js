@@ -218,7 +218,7 @@ const showCluster = (status) => {
   ]);
 };
 
-// The list stays as it is while somebody reads it.
+// The list stays as it is while the user reads it.
 const showLatest = (status) => {
   const parent = byId("latest");
   const points = matchMedia("(hover: hover)").matches && parent.matches(":hover");

@@ -44,7 +44,7 @@ impl<S: Storage> LocalState<S> {
         if !self.config.hosts.workers_share_throttle {
             self.cool_down_hosts_of(worker, &lost);
         }
-        // Each is put in front of those that were given back before.
+        // Each is put in front of those that were requeued before.
         lost.sort_by_key(|task_id| Reverse(*task_id));
         for task_id in lost {
             self.requeue(task_id);
@@ -57,7 +57,7 @@ impl<S: Storage> LocalState<S> {
         let Some(ActiveLease { task, is_blocked, reservation, .. }) = self.end_lease(task_id) else { return };
         self.budgets.release(&task.url, reservation);
         let url = Arc::clone(&task.url);
-        self.waiting.give_back(task, &self.cooldowns);
+        self.waiting.requeue(task, &self.cooldowns);
         self.waiting.release((&url, is_blocked), &self.cooldowns, Duration::ZERO);
     }
 
@@ -88,7 +88,7 @@ impl<S: Storage> LocalState<S> {
             }
         }
         self.waiting.transfer_domain(domain, *to);
-        // Each is put in front of those that were given back before.
+        // Each is put in front of those that were requeued before.
         for task_id in returned.into_iter().rev() {
             self.requeue(task_id);
         }

@@ -72,7 +72,7 @@ impl<Q: Default> Host<Q> {
 
     /// The URLs that were leased before and can be leased now: the first one, and requisites, which wait for no page.
     fn next_returned(&self) -> impl Iterator<Item = (usize, &QueuedTask)> {
-        let is_next = |index, url: &str| index == 0 || TaskKind::of(url) == TaskKind::Requisite;
+        let is_next = |index, url: &str| index == 0 || TaskKind::from_task_url(url) == TaskKind::Requisite;
         self.returned.iter().enumerate().filter(move |(index, task)| is_next(*index, &task.url))
     }
 
