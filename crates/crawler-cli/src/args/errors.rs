@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::settings::{CommandLine, Settings};
-use super::suggestions::{did_you_mean, listed, other_crawlers_name, similar, with_word};
+use super::suggestions::{did_you_mean, is_last_word, listed, other_crawlers_name, similar};
 use super::{RECRAWL, RESUME, help, resume};
 
 /// An error in the command line, and the command whose help explains it.
@@ -142,14 +142,14 @@ impl<'a> Explainer<'a> {
         }
         let names = || options_of(own).filter_map(clap::Arg::get_long);
         let name = written.strip_prefix("--").unwrap_or_default();
-        let with_word = with_word(name, names());
-        if with_word.is_empty()
-            && let Some(other) = self.other_command_with(own, written)
-        {
-            return self.option_of(other, own, written);
+        let has_longer_name = names().any(|own| is_last_word(name, own));
+        match self.other_command_with(own, written).filter(|_| !has_longer_name) {
+            Some(other) => self.option_of(other, own, written),
+            None => {
+                let similar = similar(name, names());
+                self.error(format!("unknown option '{written}'{}", did_you_mean(&similar, "--")))
+            }
         }
-        let similar = if with_word.is_empty() { similar(name, names()) } else { with_word };
-        self.error(format!("unknown option '{written}'{}", did_you_mean(&similar, "--")))
     }
 
     /// What to use instead of an option that other crawlers have, to follow a message.

@@ -68,17 +68,17 @@ pub fn similar<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n 
     if let Some(closest) = names.iter().filter(is_typo).min_by_key(|name| typos(name).0) {
         return vec![closest];
     }
-    with_word(word, names.into_iter())
-}
-
-/// The names that a word abbreviates, or of which it is a part: `depth` of `max-depth`.
-pub fn with_word<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     if word.len() < MIN_PREFIX {
         return Vec::new();
     }
-    let (abbreviated, others): (Vec<_>, Vec<_>) = names.partition(|name| name.starts_with(word));
-    let has_part = |name: &&str| name.split(['-', '_']).any(|part| part == word);
-    abbreviated.into_iter().chain(others.into_iter().filter(has_part)).take(MAX_SUGGESTIONS).collect()
+    let (abbreviated, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.starts_with(word));
+    let with_word = others.into_iter().filter(|name| name.split(['-', '_']).any(|part| part == word));
+    abbreviated.into_iter().chain(with_word).take(MAX_SUGGESTIONS).collect()
+}
+
+/// Whether a word ends a longer name: `depth` ends `max-depth`, and says what it is about.
+pub fn is_last_word(word: &str, name: &str) -> bool {
+    name.rsplit_once('-').is_some_and(|(_, last)| last == word)
 }
 
 /// `; did you mean '--a', '--b' or '--c'?`, or nothing without names.

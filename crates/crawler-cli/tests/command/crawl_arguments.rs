@@ -107,7 +107,7 @@ fn error_names_the_option_and_a_valid_value() {
 fn all_seeds_are_checked_and_no_password_is_printed() {
     is_rejected(
         &[],
-        &["missing <URL>...; usage: crawler crawl [OPTIONS] [URL]...; try 'crawler crawl --help'"],
+        &["missing <URL>...; usage: crawler crawl [OPTIONS] <URL>...; try 'crawler crawl --help'"],
     );
     is_rejected(&["ftp://a.test/"], &["the seed URL is invalid: ", "give an absolute http or https URL"]);
     is_rejected(&["SEED", "SEED", "ftp://me:secret@a.test/"], &["seed URL number 3", "its scheme is 'ftp'"]);

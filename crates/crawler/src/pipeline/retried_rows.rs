@@ -139,6 +139,7 @@ mod tests {
         crawler.derive_settings();
         let options = StateOptions {
             recrawl: None,
+            clock_interval: durable::CLOCK_INTERVAL,
             config: crawler.settings.clone(),
             delay: crawler.config.longest_delay(),
             recorded_settings: crawler.recorded_settings(),
