@@ -103,7 +103,7 @@ fn counts_are_exact_on_a_slow_network() {
     check_continues(&fixture, controller);
 }
 
-/// Loses replies, at most this many, until the crawl is over.
+/// Loses replies, at most this many, until the crawl has ended.
 fn crawl_with_losses(lose: impl Fn(&Proxy, u64)) {
     let max = variable("CRAWLER_LOSSES", 60);
     let fixture = Fixture::slow(12, 25);
