@@ -1,4 +1,4 @@
-"""Replays archives of real sites with some modules, and prints pages per second beside FastWARC's bare iteration.
+"""Replays archives of real sites with some modules, and prints pages per second next to FastWARC's bare iteration.
 
 Run it from any directory as `python3 bench/replay.py`; see `--help`. The archive has a gzip member for each page, as nearly all archives
 have. FastWARC is a reader in C++ for Python: it iterates over the records and parses the HTTP headers, in one thread, and does nothing

@@ -1,4 +1,4 @@
-"""Crawls real sites with and without a web archive, and prints what the archive costs a page, beside wget's `--warc-file`.
+"""Crawls real sites with and without a web archive, and prints what the archive costs a page, next to wget's `--warc-file`.
 
 Run it from any directory as `python3 bench/warc.py`; see `--help`. Both archives are compressed, a gzip member for each record, and have
 digests of blocks and payloads. The crawls store no content and compare no pages, and wget keeps its page files in both of its runs, so that

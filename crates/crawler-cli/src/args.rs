@@ -25,6 +25,7 @@ mod report;
 mod resume;
 pub mod settings;
 mod sources;
+mod suggestions;
 #[cfg(test)]
 pub mod testing;
 mod url_query;

@@ -36,13 +36,10 @@ use crate::args::settings::is_option_variable;
 /// name none.
 pub fn with_hint(error: &Error) -> String {
     let message = format!("{error:#}");
-    if let Error::State(state) = error
-        && state.kind() == StorageErrorKind::SettingsDiffer
-        && let Some(setting) = message.strip_prefix("cannot resume: ")
-        && !setting.starts_with("the output")
+    if let Error::State(storage) | Error::Redis(storage) = error
+        && storage.kind() == StorageErrorKind::SettingsDiffer
     {
-        // Recorded settings have the names of the options.
-        return format!("cannot resume: --{setting}");
+        return with_option(&message).unwrap_or(message);
     }
     let hint = match error {
         Error::SeedOutOfScope { .. } => " (--internal)",
@@ -50,6 +47,15 @@ pub fn with_hint(error: &Error) -> String {
         _ => hint(&message),
     };
     message + hint
+}
+
+/// The message about a setting that differs, with the name of its option: recorded settings have the names of the options.
+fn with_option(message: &str) -> Option<String> {
+    let before = ["cannot resume: ", "was started with another setting: "];
+    let end = before.iter().find_map(|words| Some(message.find(words)? + words.len()))?;
+    let (before, setting) = message.split_at(end);
+    // An output is no option of its own.
+    (!setting.starts_with("the output")).then(|| format!("{before}--{setting}"))
 }
 
 /// How to crawl a seed that redirects out of scope to this URL, with this command.

@@ -36,7 +36,7 @@ pub struct Counts {
     pub redirects: u64,
     skipped: Breakdown,
     failed: Breakdown,
-    /// Those of `failed` whose cause may pass.
+    /// Those of `failed` that failed temporarily.
     pub failed_temporarily: u64,
     sitemaps: Sitemaps,
     /// Files that browsers need to show the pages.
@@ -199,7 +199,7 @@ impl Counts {
         self.bytes.max(self.received)
     }
 
-    /// The counts besides the pages, each as a piece of a line. Those that are zero are left out, except pending.
+    /// The counts other than the pages, each as a piece of a line. Those that are zero are left out, except pending.
     pub fn pieces(&self) -> Vec<Piece> {
         let piece = |rank, count, name: &str| {
             (count > 0).then(|| Piece::new(rank, format!("{} {name}", number(count))))
@@ -351,7 +351,7 @@ fn line(name: &str, count: &str, detail: &str, width: usize) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// The number of URLs and sitemaps that failed for a cause that may pass.
+/// The number of URLs and sitemaps that failed temporarily.
 fn failed_temporarily(outcomes: &BTreeMap<String, u64>) -> u64 {
     outcomes.iter().filter(|(label, _)| Outcome::label_is_temporary(label)).map(|(_, count)| count).sum()
 }

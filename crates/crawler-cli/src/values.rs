@@ -14,6 +14,8 @@ use crawler::internal::task::Depth;
 use crawler::internal::visit::RevisitAfter;
 use url::{Host, Url};
 
+use crate::format::number;
+
 /// The longest delay or timeout.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -51,7 +53,7 @@ fn invalid(text: &str, expected: &str) -> String {
 
 /// A depth: digits only.
 pub fn depth(text: &str) -> Result<Depth, String> {
-    let error = || invalid(text, &format!("a whole number from 0 to {}", Depth::MAX));
+    let error = || invalid(text, &format!("a whole number from 0 to {}", number(Depth::MAX.into())));
     // `parse` accepts a sign.
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(error());
@@ -115,7 +117,7 @@ pub fn failures(text: &str) -> Result<u32, String> {
 fn whole_number(min: usize, max: usize, text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if (min..=max).contains(&number) && !text.starts_with('+') => Ok(number),
-        _ => Err(invalid(text, &format!("a whole number from {min} to {max}"))),
+        _ => Err(invalid(text, &format!("a whole number from {min} to {}", number(max as u64)))),
     }
 }
 
@@ -303,7 +305,7 @@ pub fn module(text: &str) -> Result<String, String> {
     registry::parse(&spec).map(|_| spec)
 }
 
-/// `HOST=ADDR`; the host can be `*.name` or `*`. The host is normalised as in URLs, because it is compared with theirs.
+/// `HOST=ADDR`; the host can be `*.name` or `*`. The host is normalized as in URLs, because it is compared with theirs.
 pub fn resolve(text: &str) -> Result<(String, IpAddr), String> {
     let error = || "must be HOST=ADDRESS, like example.org=127.0.0.1 or *.example.org=::1".to_owned();
     let (host, address) = text.split_once('=').ok_or_else(error)?;
@@ -364,7 +366,7 @@ pub fn sitemap(text: &str) -> Result<String, String> {
     }
 }
 
-/// A seed: an absolute http or https URL, normalised. It may contain credentials.
+/// A seed: an absolute http or https URL, normalized. It may contain credentials.
 pub fn seed(text: &str) -> Result<Url, SeedError> {
     if suggested_url(text).is_some() {
         return Err(SeedError::NotAUrl(not_a_url(text)));
@@ -544,20 +546,20 @@ mod tests {
     }
 
     #[test]
-    fn host_of_resolve_is_normalised_as_in_urls() {
-        for (host, normalised) in [
+    fn host_of_resolve_is_normalized_as_in_urls() {
+        for (host, normalized) in [
             ("B\u{fc}cher.Example", "xn--bcher-kva.example"),
             ("*.B\u{fc}cher.example.", "*.xn--bcher-kva.example"),
             ("A.test.", "a.test"),
             ("10.1", "10.0.0.1"),
             ("[0::1]", "[::1]"),
         ] {
-            assert_eq!(resolve(&format!("{host}=127.0.0.1")).unwrap().0, normalised);
+            assert_eq!(resolve(&format!("{host}=127.0.0.1")).unwrap().0, normalized);
         }
     }
 
     #[test]
-    fn seed_is_normalised_and_its_password_never_repeated() {
+    fn seed_is_normalized_and_its_password_never_repeated() {
         assert_eq!(seed("HTTP://Example.ORG:80/a/../b#c").unwrap().as_str(), "http://example.org/b");
         for bad in [
             "",

@@ -83,6 +83,7 @@ fn open(state: &str) -> Result<OpenState, crawler::Error> {
         Path::new(state),
         StateOptions {
             recrawl: None,
+            clock_interval: durable::CLOCK_INTERVAL,
             config: config(),
             delay,
             recorded_settings: RecordedSettings::default(),

@@ -46,7 +46,7 @@ use crate::visit::{PreviousVisit, ResponseFacts};
 /// Poll interval of a backend that cannot wake requests while others hold the rest of a budget.
 const BUDGET_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How often a URL is requested. The second try comes after a pause, and only after a failure that may pass.
+/// How often a URL is requested. The second try comes after a pause, and only after a temporary failure.
 const MAX_ATTEMPTS: u8 = 2;
 
 /// A worker of a crawl. Workers are numbered from 0.
@@ -175,7 +175,7 @@ impl Lease {
 
     /// What the URL is fetched for.
     pub fn kind(&self) -> TaskKind {
-        TaskKind::of(&self.url)
+        TaskKind::from_task_url(&self.url)
     }
 
     /// The URL that led to this one, if that is kept: the last redirect, or the page, stylesheet or sitemap that names it.
@@ -184,9 +184,9 @@ impl Lease {
         redirects.last().or(found_on.as_ref()).map(String::as_str)
     }
 
-    /// Whether the URL is requested again after this outcome, because the failure may pass.
+    /// Whether the URL is requested again after this outcome, because the failure is temporary.
     pub fn is_retried(&self, outcome: &Outcome) -> bool {
-        self.attempts + 1 < MAX_ATTEMPTS && outcome.is_transient() && !outcome.exceeds_max_retry_after()
+        self.attempts + 1 < MAX_ATTEMPTS && outcome.is_retryable() && !outcome.exceeds_max_retry_after()
     }
 }
 
@@ -348,7 +348,7 @@ pub enum CompleteResult {
         /// The budget that is exhausted now, if any.
         exhausted: Option<Budget>,
     },
-    /// The lease ended, and the URL waits to be requested again: its failure may pass, or its page is one too many.
+    /// The lease ended, and the URL waits to be requested again: its failure is temporary, or its page is one too many.
     Requeued {
         /// The number of the writes of a try that failed, if it has any.
         sequence: Option<u64>,

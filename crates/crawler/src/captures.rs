@@ -131,7 +131,7 @@ fn content(
     if record.header.record_type() != RecordType::Revisit {
         return Ok(body(record, &capture.entry));
     }
-    let reference = Reference::of(&record.header, &capture.entry);
+    let reference = Reference::new(&record.header, &capture.entry);
     let rank = |entry: &IndexEntry| {
         let is_named = entry.url == reference.url && Some(&entry.timestamp) == reference.timestamp.as_ref();
         (is_named, reference.digest.is_some() && entry.digest == reference.digest, entry.timestamp.clone())
@@ -162,7 +162,7 @@ struct Reference {
 }
 
 impl Reference {
-    fn of(header: &RecordHeader, entry: &IndexEntry) -> Reference {
+    fn new(header: &RecordHeader, entry: &IndexEntry) -> Reference {
         Reference {
             url: header.refers_to_target_uri().unwrap_or(&entry.url).to_owned(),
             timestamp: header.refers_to_date().map(timestamp),

@@ -1,4 +1,4 @@
-//! The classic mode: saves all pages of one site within a number of hops, level by level, as numbered files.
+//! The classic mode: saves all pages of one site within a number of links, level by level, as numbered files.
 
 mod levels;
 mod status;

@@ -22,7 +22,7 @@ use crate::origin::{Origin, throttle_key};
 pub struct Domain(Arc<str>);
 
 impl Domain {
-    /// The domain of a normalised http or https URL:
+    /// The domain of a normalized http or https URL:
     ///
     /// - For a host name, the public suffix and one more label, without the port. A name that is a public suffix itself
     ///   is its own domain. International names are in punycode, as in the URL.
@@ -59,7 +59,7 @@ impl Domain {
         })
     }
 
-    /// The domain of a normalised name of several labels or of an IPv4 address; `None` for anything else. The port is
+    /// The domain of a normalized name of several labels or of an IPv4 address; `None` for anything else. The port is
     /// ignored for a name and part of the domain for an address.
     fn from_plain_name(host: &str) -> Option<Domain> {
         let name = host.split(':').next()?;
@@ -113,7 +113,7 @@ impl fmt::Display for Domain {
     }
 }
 
-/// Whether a host is a normalised name of several labels.
+/// Whether a host is a normalized name of several labels.
 fn is_plain_name(host: &str) -> bool {
     let mut labels = host.rsplit('.');
     let is_name =

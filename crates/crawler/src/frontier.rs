@@ -145,7 +145,7 @@ impl<'p> PrioritizerCalls<'p> {
 
 /// The priority of a task that is no page. A requisite comes before further pages, so that the pages so far are complete.
 fn fixed_priority(url: &UnprioritizedUrl) -> Option<Priority> {
-    match TaskKind::of(&url.url) {
+    match TaskKind::from_task_url(&url.url) {
         TaskKind::Page => None,
         TaskKind::Sitemap => Some(sitemap::priority(url.depth)),
         TaskKind::Requisite => Some(Priority::BEST),

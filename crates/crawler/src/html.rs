@@ -40,7 +40,7 @@ pub mod url_resolver;
 
 pub use attributes::Attributes;
 
-/// Maximum length of a normalised URL, in bytes. Many servers reject longer URLs, and longer ones are mostly crawler
+/// Maximum length of a normalized URL, in bytes. Many servers reject longer URLs, and longer ones are mostly crawler
 /// traps.
 pub const MAX_URL_BYTES: usize = 2_048;
 
@@ -135,12 +135,12 @@ pub fn normalize(text: &str) -> Result<Url, BadLink> {
     url_resolver::parse(None, None, text)
 }
 
-/// Resolves and normalises a target that is not from a page, such as a Location header.
+/// Resolves and normalizes a target that is not from a page, such as a Location header.
 pub fn resolve(base: &Url, target: &str) -> Result<Url, BadLink> {
     url_resolver::parse(Some(base), None, target)
 }
 
-/// Calls `on_link` for every link of an HTML page in document order, with the target as a normalised absolute URL
+/// Calls `on_link` for every link of an HTML page in document order, with the target as a normalized absolute URL
 /// without fragment. The text is borrowed for the call only, because most links of a site are repeats that need no
 /// copy.
 ///

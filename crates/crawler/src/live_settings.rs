@@ -88,6 +88,28 @@ impl ControlAction {
     }
 }
 
+/// Why the crawl of another process was not changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControlError {
+    /// No process runs the crawl. It has to be started first.
+    NotRunning(String),
+    /// Another cause, with its remedy.
+    Failed(String),
+}
+
+impl ControlError {
+    /// The error for an action on a crawl that no process runs.
+    pub(crate) fn not_running(action: &ControlAction) -> ControlError {
+        ControlError::NotRunning(action.error("no process runs it"))
+    }
+}
+
+impl From<String> for ControlError {
+    fn from(message: String) -> ControlError {
+        ControlError::Failed(message)
+    }
+}
+
 /// What was changed since the crawl started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -17,7 +17,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The origin of a normalised URL.
+    /// The origin of a normalized URL.
     pub fn from_url(url: &Url) -> Origin {
         let https = url.scheme() == "https";
         let default_port = if https { 443 } else { 80 };
@@ -51,14 +51,14 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The start of a normalised URL up to the slash after its authority: URLs that start with it have the same origin.
+/// The start of a normalized URL up to the slash after its authority: URLs that start with it have the same origin.
 pub fn origin_prefix(url: &str) -> &str {
     let authority = url.len() - after_scheme(url).unwrap_or(url).len();
     let slash = memchr(b'/', &url.as_bytes()[authority..]);
     slash.map_or(url, |slash| &url[..=authority + slash])
 }
 
-/// The same as [`Origin::throttle_key`], for a normalised URL as text, without parsing it.
+/// The same as [`Origin::throttle_key`], for a normalized URL as text, without parsing it.
 pub fn throttle_key(url: &str) -> &str {
     let rest = after_scheme(url).unwrap_or("");
     let authority = &rest[..memchr3(b'/', b'?', b'#', rest.as_bytes()).unwrap_or(rest.len())];

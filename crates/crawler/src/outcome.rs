@@ -240,8 +240,7 @@ impl OutcomeGroup {
             | "site page limit"
             | "not a page"
             | "too large"
-            | "not saved"
-            | "blocked address" => OutcomeGroup::Skipped,
+            | "not saved" => OutcomeGroup::Skipped,
             "requisite" => OutcomeGroup::Requisite,
             "sitemap" | "sitemap failed" | "sitemap unavailable" => OutcomeGroup::Sitemap,
             "checked" => OutcomeGroup::Checked,
@@ -273,7 +272,7 @@ impl Outcome {
             Outcome::HttpStatus { code, .. } => return Cow::Owned(format!("HTTP {code}")),
             Outcome::DnsFailed { is_temporary: false, .. } => "DNS",
             Outcome::DnsFailed { is_temporary: true, .. } => "DNS unavailable",
-            Outcome::BlockedAddress { .. } => "blocked address",
+            Outcome::BlockedAddress { .. } => RejectReason::PrivateAddress.label(),
             Outcome::ConnectionFailed { .. } | Outcome::StaleConnection | Outcome::RequestNotProcessed => {
                 "connection"
             }
@@ -392,7 +391,7 @@ impl Outcome {
 
     /// Whether the same request may succeed soon. The outcomes for which the crawler has waited long already are
     /// [temporary](Outcome::is_temporary), too.
-    pub(crate) fn is_transient(&self) -> bool {
+    pub(crate) fn is_retryable(&self) -> bool {
         let has_waited = matches!(
             self,
             Outcome::RobotsUnavailable { .. }

@@ -336,7 +336,7 @@ impl Scope {
     /// Checks whether a task may be fetched that was admitted before, perhaps with other settings, when the task `found_on` was
     /// completed.
     pub(crate) fn check_task(&self, task_url: &str, found_on: Option<&str>) -> Result<(), RejectReason> {
-        let (kind, url) = (TaskKind::of(task_url), shown_url(task_url));
+        let (kind, url) = (TaskKind::from_task_url(task_url), shown_url(task_url));
         self.check_blocked(url)?;
         match kind {
             _ if self.kinds.unused.contains(&kind) => Err(RejectReason::Excluded),

@@ -72,7 +72,7 @@ impl SpooledSeeds {
     }
 
     /// One seed, and the entries of the index that it needs.
-    pub(crate) fn of(url: &str, index: Vec<u8>) -> SpooledSeeds {
+    pub(crate) fn from_url(url: &str, index: Vec<u8>) -> SpooledSeeds {
         let mut seeds = SpooledSeeds { queue: CompressedUrlQueue::default(), index };
         seeds.push(url);
         seeds
@@ -182,7 +182,7 @@ impl SeedIndex {
 
     /// The index of the origins of these URLs.
     #[cfg(test)]
-    pub(crate) fn of(urls: &[&str]) -> Arc<SeedIndex> {
+    pub(crate) fn from_urls(urls: &[&str]) -> Arc<SeedIndex> {
         let mut index = SeedIndex::new(HashKey::new(7));
         for url in urls {
             let hash = index.hash(&origin_entry(&Origin::from_url(&Url::parse(url).unwrap())));

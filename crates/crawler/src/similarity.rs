@@ -6,7 +6,7 @@
 //!
 //! - every two consecutive words of the title and the visible text, in document order and in lower case, where a word
 //!   is a maximal run of letters and digits within a run of text; and
-//! - every link target, as a normalised absolute URL without the query parameters that the crawl removes, except links to
+//! - every link target, as a normalized absolute URL without the query parameters that the crawl removes, except links to
 //!   the page itself.
 //!
 //! A page with fewer than [`MIN_SHINGLES`] different shingles can be a duplicate but not a near-duplicate.

@@ -40,7 +40,7 @@ pub(crate) fn outcome(task_url: &str, outcome: Outcome) -> Outcome {
         | Outcome::Redirect { .. }
         | Outcome::Unchanged
         | Outcome::NotReached => outcome,
-        failure if TaskKind::of(task_url) == TaskKind::Sitemap => {
+        failure if TaskKind::from_task_url(task_url) == TaskKind::Sitemap => {
             Outcome::SitemapFailed { cause: failure.to_string(), is_temporary: failure.is_temporary() }
         }
         outcome => outcome,

@@ -22,7 +22,7 @@ pub use self::host_table::{HostStatistics, HostTable, RobotsState};
 pub use self::recorder::{Recorder, Recorders};
 pub use self::time_series::{Sample, TimeSeries};
 
-/// How many names a count by name has, besides [`OTHER`].
+/// How many names a count by name has, in addition to [`OTHER`].
 pub const MAX_NAMES: usize = 50;
 
 /// The name that counts what has no name of its own.
@@ -60,7 +60,7 @@ pub struct Statistics {
     pub stages: Stages,
     /// Requests that failed, by the kind of the failure.
     pub failures: FailureCounts,
-    /// Requests that failed and are to be sent again, because the failure may pass.
+    /// Requests that failed and are to be sent again, because the failure is temporary.
     pub retries: u64,
     /// Pages of which only the start was read, because they were too large.
     pub truncated: u64,

@@ -73,7 +73,7 @@ impl StripQuery {
         &self.patterns
     }
 
-    /// A normalised URL without the parameters to remove.
+    /// A normalized URL without the parameters to remove.
     pub fn strip<'u>(&self, url: &'u str) -> Cow<'u, str> {
         let Some(names) = &self.names else { return Cow::Borrowed(url) };
         let Some(path_end) = memchr(b'?', url.as_bytes()) else { return Cow::Borrowed(url) };

@@ -13,7 +13,7 @@ pub type Depth = u32;
 /// A URL to fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// The normalised URL: no fragment, no credentials.
+    /// The normalized URL: no fragment, no credentials.
     pub url: Url,
     /// The lowest depth at which the URL had been found when the task was leased.
     pub depth: Depth,

@@ -28,7 +28,7 @@ impl TaskKind {
     const ALL: [TaskKind; 4] = [TaskKind::Page, TaskKind::Sitemap, TaskKind::Requisite, TaskKind::Probe];
 
     /// The kind of a task.
-    pub fn of(task_url: &str) -> TaskKind {
+    pub fn from_task_url(task_url: &str) -> TaskKind {
         // Looks at the end only, because this is called a few dozen times for each page.
         let has_fragment = |kind: &TaskKind| {
             let before = kind.fragment().and_then(|fragment| task_url.strip_suffix(fragment));
@@ -79,7 +79,7 @@ impl TaskKind {
 
 /// The URL of a task, as it is requested and shown.
 pub fn shown_url(task_url: &str) -> &str {
-    match TaskKind::of(task_url).fragment() {
+    match TaskKind::from_task_url(task_url).fragment() {
         None => task_url,
         Some(fragment) => &task_url[..task_url.len() - fragment.len() - 1],
     }
@@ -94,14 +94,14 @@ mod tests {
         let url = Url::parse("https://me:secret@a.test/sitemap?x=1").unwrap();
         for kind in TaskKind::ALL {
             let task = kind.task_url(&url);
-            assert_eq!(TaskKind::of(&task), kind);
+            assert_eq!(TaskKind::from_task_url(&task), kind);
             assert_eq!(shown_url(&task), "https://a.test/sitemap?x=1");
             assert_eq!(kind.task_url_of("https://a.test/sitemap?x=1"), task);
             assert_eq!(TaskKind::from_name(kind.name()), Some(kind));
         }
         assert_eq!(TaskKind::Sitemap.task_url(&url), "https://a.test/sitemap?x=1#sitemap");
-        assert_eq!(TaskKind::of("https://a.test/sitemap"), TaskKind::Page);
-        assert_eq!(TaskKind::of("https://a.test/#other"), TaskKind::Page);
+        assert_eq!(TaskKind::from_task_url("https://a.test/sitemap"), TaskKind::Page);
+        assert_eq!(TaskKind::from_task_url("https://a.test/#other"), TaskKind::Page);
         assert_eq!(TaskKind::from_name("other"), None);
         assert_eq!(TaskKind::task_urls_of("http://a/").nth(2).unwrap(), "http://a/#requisite");
     }

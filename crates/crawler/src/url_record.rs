@@ -27,10 +27,11 @@ pub struct Discovery {
 impl Discovery {
     /// A URL of this kind that the page or sitemap at this task's URL names. The sitemaps of a page are those that its robots.txt names.
     pub(crate) fn on(task_url: &str, kind: TaskKind) -> Discovery {
-        let found_on = match kind == TaskKind::Sitemap && TaskKind::of(task_url) != TaskKind::Sitemap {
-            true => format!("{}robots.txt", origin_prefix(task_url)),
-            false => shown_url(task_url).to_owned(),
-        };
+        let found_on =
+            match kind == TaskKind::Sitemap && TaskKind::from_task_url(task_url) != TaskKind::Sitemap {
+                true => format!("{}robots.txt", origin_prefix(task_url)),
+                false => shown_url(task_url).to_owned(),
+            };
         Discovery { found_on: Some(found_on), redirects: Vec::new() }
     }
 
@@ -106,7 +107,7 @@ pub struct UrlRecord<'p> {
     pub depth: Depth,
     /// How it was found. `None` for a seed, and if it is not known.
     pub discovery: Option<Arc<Discovery>>,
-    /// How often it was requested again after a failure that may pass.
+    /// How often it was requested again after a temporary failure.
     pub retries: u8,
     /// When it was admitted, if that is known.
     pub queued: Option<SystemTime>,
@@ -120,7 +121,11 @@ pub struct UrlRecord<'p> {
 
 impl<'p> UrlRecord<'p> {
     /// The record of a URL that a worker completes now.
-    pub(crate) fn of(completion: &Completion, outcome: Outcome, page: Option<&'p Page>) -> UrlRecord<'p> {
+    pub(crate) fn from_completion(
+        completion: &Completion,
+        outcome: Outcome,
+        page: Option<&'p Page>,
+    ) -> UrlRecord<'p> {
         let Completion { lease, request, .. } = completion;
         let (url, discovery) = (Arc::clone(&lease.url), lease.discovery.clone());
         UrlRecord {
@@ -152,7 +157,7 @@ impl<'p> UrlRecord<'p> {
 
     /// What the URL was fetched as.
     pub fn kind(&self) -> &'static str {
-        TaskKind::of(&self.task_url).name()
+        TaskKind::from_task_url(&self.task_url).name()
     }
 
     /// The URL of the page on which it was found first.

@@ -69,7 +69,7 @@ pub struct VisitRecord {
     is_gone: bool,
     /// The validators of the last body.
     pub validators: Validators,
-    /// The outcome of the visit before the last one, as text, unless that failed for a reason that may pass: then the one before.
+    /// The outcome of the visit before the last one, as text, unless that failed temporarily: then the one before.
     pub earlier: Option<Box<str>>,
 }
 

@@ -60,6 +60,7 @@ fn config() -> BackendConfig {
 fn durable_state(directory: &Path, config: BackendConfig) -> OpenState {
     let options = StateOptions {
         recrawl: None,
+        clock_interval: durable::CLOCK_INTERVAL,
         config,
         delay: Duration::ZERO,
         recorded_settings: RecordedSettings::default(),

@@ -286,7 +286,7 @@ async fn invalid_entries_do_not_affect_others() {
 }
 
 #[tokio::test]
-async fn transient_failure_is_retried_with_growing_delays() {
+async fn temporary_failure_is_retried_with_growing_delays() {
     for status in [500, 502, 503, 429] {
         let answers = Response::sequence(vec![
             Response::status(status),

@@ -14,7 +14,7 @@
 //! - Like Google's parser, it compares only the letters at the start of a name, so that `crawler2` is `crawler`.
 //! - Like Google's parser, it does not decode bytes that need no encoding (`%61`), does not take `%2A` and `%24` in a
 //!   rule as literal `*` and `$`, does not encode white space and other bytes that no URL contains, expects a
-//!   normalised URL, and takes `/index.html` to mean `/`. There the crawler follows the RFC.
+//!   normalized URL, and takes `/index.html` to mean `/`. There the crawler follows the RFC.
 
 #[path = "robotstxt/simple_match.rs"]
 mod simple_match;

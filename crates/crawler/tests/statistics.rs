@@ -295,9 +295,9 @@ fn hosts_that_hold_the_crawl_up_are_named_with_the_reason() {
     let slow = reasons("slow.test");
     assert!(slow.contains(&WaitReason::Delay(Duration::from_millis(200))), "{slow:?}");
     let failing = reasons("failing.test");
-    assert!(failing.iter().any(|why| matches!(why, WaitReason::Resting { .. })), "{failing:?}");
+    assert!(failing.iter().any(|why| matches!(why, WaitReason::BackingOff { .. })), "{failing:?}");
     let asking = reasons("asking.test");
-    let is_pause = |why: &WaitReason| matches!(why, WaitReason::Pause(time) if time.as_secs() > 50);
+    let is_pause = |why: &WaitReason| matches!(why, WaitReason::ServerDelay(time) if time.as_secs() > 50);
     assert!(asking.iter().any(is_pause), "{asking:?}");
     for view in views.iter() {
         let hosts = &view.snapshot.waiting_hosts;

@@ -75,6 +75,8 @@ struct ProxyState {
     request_fault: Option<RequestFault>,
     /// A request that was held back, its connection to the server, and the number of the connection.
     held_request: Option<(Vec<u8>, TcpStream, u64)>,
+    /// How many bytes of requests are held, in the mode `Hold`.
+    held_bytes: usize,
     /// The number of each connection, with its client side and its server side.
     open: Vec<(u64, [TcpStream; 2])>,
     connections: u64,
@@ -100,6 +102,7 @@ impl Proxy {
             reply_fault: None,
             request_fault: None,
             held_request: None,
+            held_bytes: 0,
             open: Vec::new(),
             connections: 0,
             is_stopped: false,
@@ -189,6 +192,11 @@ impl Proxy {
         state.reply_fault.is_some() || state.request_fault.is_some()
     }
 
+    /// How many bytes of requests are held, in the mode `Hold`.
+    pub fn held_bytes(&self) -> usize {
+        self.shared.state().held_bytes
+    }
+
     /// How many connections were opened.
     pub fn connections(&self) -> u64 {
         self.shared.state().connections
@@ -255,6 +263,19 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits until a request of this size may be forwarded, and counts it while it is held. Returns false if it must be dropped.
+    fn request_may_pass(&self, bytes: usize) -> bool {
+        let is_held = {
+            let mut state = self.state();
+            let is_held = state.mode == Mode::Hold;
+            state.held_bytes += if is_held { bytes } else { 0 };
+            is_held
+        };
+        let may_pass = self.may_pass();
+        self.state().held_bytes -= if is_held { bytes } else { 0 };
+        may_pass
+    }
+
     /// Waits until a chunk may be forwarded. Returns false if it must be dropped.
     fn may_pass(&self) -> bool {
         let mut state = self.state();
@@ -316,7 +337,7 @@ impl Shared {
                 }
                 None => {}
             }
-            if self.may_pass() && server.write_all(&buffer[..read]).is_err() {
+            if self.request_may_pass(read) && server.write_all(&buffer[..read]).is_err() {
                 break;
             }
         }

@@ -5,16 +5,8 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::settings::{CommandLine, Settings};
+use super::suggestions::{did_you_mean, is_last_word, listed, other_crawlers_name, similar};
 use super::{RECRAWL, RESUME, help, resume};
-
-/// The edit distance up to which a misspelt name is taken for another.
-const MAX_TYPOS: usize = 2;
-
-/// The number of letters that an abbreviated name must share with the full one.
-const MIN_PREFIX: usize = 3;
-
-/// The number of names that a message suggests.
-const MAX_SUGGESTIONS: usize = 3;
 
 /// An error in the command line, and the command whose help explains it.
 pub struct UsageError {
@@ -145,30 +137,63 @@ impl<'a> Explainer<'a> {
     fn unknown_option(&self, option: &str) -> UsageError {
         let written = option.split('=').next().unwrap_or(option);
         let own = self.command().unwrap_or(self.grammar);
-        if let Some(other) = self.other_command_with(own, written) {
-            return match own.get_name() {
-                "status" if written == "--state" => self.error(without_state_option("status")),
-                "crawl" if ["--warc", "--urls"].contains(&written) => {
-                    let module = written.trim_start_matches('-');
-                    self.error(format!("{written} is an option of the classic mode; use --module {module}=FILE"))
-                }
-                name if name == self.grammar.get_name() && written == "--module" => self.error(
-                    "--module is an option of 'crawler crawl'; in the classic mode, --warc FILE writes a web archive, and \
-                     --urls FILE all URLs"
-                        .into(),
-                ),
-                _ if other.get_name() == self.grammar.get_name() => UsageError {
-                    message: format!("{written} is an option of '{}'", help::CLASSIC_USAGE),
-                    help_of: "crawler".into(),
-                },
-                _ => belongs_to(written, &[other.get_name()]),
-            };
+        if let Some(remedy) = self.option_of_other_crawlers(own, written) {
+            return self.error(format!("unknown option '{written}'{remedy}"));
         }
-        let similar = match written.strip_prefix("--") {
-            Some(name) => similar(name, options_of(own).filter_map(clap::Arg::get_long)),
-            None => Vec::new(),
+        let names = || options_of(own).filter_map(clap::Arg::get_long);
+        let name = written.strip_prefix("--").unwrap_or_default();
+        let has_longer_name = names().any(|own| is_last_word(name, own));
+        match self.other_command_with(own, written).filter(|_| !has_longer_name) {
+            Some(other) => self.option_of(other, own, written),
+            None => {
+                let similar = similar(name, names());
+                self.error(format!("unknown option '{written}'{}", did_you_mean(&similar, "--")))
+            }
+        }
+    }
+
+    /// What to use instead of an option that other crawlers have, to follow a message.
+    fn option_of_other_crawlers(&self, own: &clap::Command, written: &str) -> Option<String> {
+        let is_classic = own.get_name() == self.grammar.get_name();
+        if ["--version", "-V"].contains(&written) && !is_classic {
+            return Some("; run 'crawler --version'".into());
+        }
+        let names = other_crawlers_name(written)?;
+        let of = |command: &clap::Command| {
+            let names = names.options.iter().filter(|name| has_option(command, name)).copied();
+            did_you_mean(&names.collect::<Vec<_>>(), "")
         };
-        self.error(format!("unknown option '{written}'{}", did_you_mean(&similar, "--")))
+        let instead = match (of(own), names.classic) {
+            (own, _) if !own.is_empty() => own,
+            (_, argument) if is_classic && !argument.is_empty() => format!("; {argument}"),
+            _ if is_classic => {
+                let of_crawl = self.grammar.find_subcommand("crawl").map(of).unwrap_or_default();
+                of_crawl.replace('?', " of 'crawler crawl'?")
+            }
+            _ => return None,
+        };
+        (!instead.is_empty()).then_some(instead)
+    }
+
+    /// Reports an option that this command lacks and another one has.
+    fn option_of(&self, other: &clap::Command, own: &clap::Command, written: &str) -> UsageError {
+        match own.get_name() {
+            "status" if written == "--state" => self.error(without_state_option("status")),
+            "crawl" if ["--warc", "--urls"].contains(&written) => {
+                let module = written.trim_start_matches('-');
+                self.error(format!("{written} is an option of the classic mode; use --module {module}=FILE"))
+            }
+            name if name == self.grammar.get_name() && written == "--module" => self.error(
+                "--module is an option of 'crawler crawl'; in the classic mode, --warc FILE writes a web archive, and \
+                 --urls FILE all URLs"
+                    .into(),
+            ),
+            _ if other.get_name() == self.grammar.get_name() => UsageError {
+                message: format!("{written} is an option of '{}'", help::CLASSIC_USAGE),
+                help_of: "crawler".into(),
+            },
+            _ => belongs_to(written, &[other.get_name()]),
+        }
     }
 
     /// Whether the command's help lists all these options.
@@ -226,7 +251,12 @@ impl<'a> Explainer<'a> {
             }
             _ => "an argument".into(),
         };
-        format!("missing {names}; usage: {}", self.usage())
+        // URLs are optional for clap, because a list can replace them.
+        let usage = match names.contains("<URL>...") {
+            true => self.usage().replace("[URL]...", "<URL>..."),
+            false => self.usage(),
+        };
+        format!("missing {names}; usage: {usage}")
     }
 
     fn invalid_value(&self, error: &clap::Error) -> String {
@@ -277,6 +307,15 @@ fn is_written(option: &clap::Arg, written: &str) -> bool {
         (None, Some(short)) => written.strip_prefix('-') == Some(short.encode_utf8(&mut [0; 4])),
         (None, None) => false,
     }
+}
+
+/// Whether a command lists an option, and accepts this value of it: `--summary FILE`, `--format json`.
+fn has_option(command: &clap::Command, written: &str) -> bool {
+    let (name, value) = written.split_once(' ').unwrap_or((written, ""));
+    options_of(command).filter(|option| is_written(option, name)).any(|option| {
+        let values = option.get_possible_values();
+        value.is_empty() || values.is_empty() || values.iter().any(|possible| possible.get_name() == value)
+    })
 }
 
 /// Reports `--state`, given to a command that takes the directory without it.
@@ -332,62 +371,9 @@ fn one_line(error: &clap::Error) -> String {
     lines.join(" ").trim_start_matches("error: ").to_owned()
 }
 
-/// The names that a user may have meant: the closest misspelt one, or else those that the word abbreviates.
-pub fn similar<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
-    let names: Vec<&str> = names.collect();
-    // Of a short name, two typos leave nothing.
-    let typos = |name: &&str| (strsim::osa_distance(word, name), word.len().min(name.len()));
-    let is_typo =
-        |name: &&&str| matches!(typos(name), (count, length) if count <= MAX_TYPOS && 2 * count < length);
-    if let Some(closest) = names.iter().filter(is_typo).min_by_key(|name| typos(name).0) {
-        return vec![closest];
-    }
-    let is_prefix = |name: &&&str| word.len() >= MIN_PREFIX && name.starts_with(word);
-    names.iter().filter(is_prefix).take(MAX_SUGGESTIONS).copied().collect()
-}
-
-/// `; did you mean '--a', '--b' or '--c'?`, or nothing without names.
-pub fn did_you_mean(names: &[&str], prefix: &str) -> String {
-    match names {
-        [] => String::new(),
-        names => {
-            let quoted: Vec<String> = names.iter().map(|name| format!("'{prefix}{name}'")).collect();
-            format!("; did you mean {}?", listed(&quoted, "or"))
-        }
-    }
-}
-
-/// `a, b or c`, with the word before the last one.
-pub fn listed(names: &[String], word: &str) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} {word} {last}", first.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_similar_names_are_suggested() {
-        let names = ["delay", "dead-after", "max-pages", "max-bytes", "user-agent", "crawl", "why"];
-        for (word, suggested) in [
-            ("dleay", &["delay"][..]),
-            ("max-page", &["max-pages"]),
-            ("max", &["max-pages", "max-bytes"]),
-            ("user", &["user-agent"]),
-            ("craw", &["crawl"]),
-            ("wyh", &["why"]),
-            ("header", &[]),
-            ("ma", &[]),
-            ("x", &[]),
-            ("", &[]),
-        ] {
-            assert_eq!(similar(word, names.into_iter()), suggested, "{word}");
-        }
-    }
 
     #[test]
     fn arguments_are_named_without_their_values() {

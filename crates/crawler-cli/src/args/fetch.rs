@@ -137,7 +137,7 @@ impl FetchArgs {
         match archive {
             _ if !self.wacz => Ok(()),
             None => Err(format!("--wacz needs {option}, of which the file is made")),
-            Some(archive) if matches!(Encoding::of(archive), Some((Encoding::Zstd, _))) => {
+            Some(archive) if matches!(Encoding::from_path(archive), Some((Encoding::Zstd, _))) => {
                 Err("--wacz needs an archive without zstd, which readers of WACZ files do not know; name it .warc.gz".into())
             }
             Some(_) => Ok(()),

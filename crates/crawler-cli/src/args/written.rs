@@ -161,7 +161,7 @@ fn inside(inner: &Written, outer: &Written) -> Option<String> {
         Place::File(file) => format!("'{}' is the file of {}", file.given.display(), outer.option),
         _ if name.is_empty() && is_file => format!("it is the directory of {}", outer.option),
         Place::Numbered(_, end) if is_number(name.strip_suffix(end.as_str())?) => {
-            "pages have such names there".into()
+            "pages have names of this form there".into()
         }
         Place::Tree(_) if !name.is_empty() => format!("{} makes that directory", outer.option),
         Place::State(_) if STATE_FILES.contains(&name) => "the state has a file of that name".into(),
@@ -175,7 +175,7 @@ fn is_number(name: &str) -> bool {
 }
 
 impl CrawlOptions {
-    /// What the crawl writes, besides the log.
+    /// What the crawl writes, except for the log.
     fn written(&self) -> Vec<Written> {
         let mut written = Vec::new();
         written.extend(self.summary.as_deref().map(|path| Written::file("--summary", path)));
@@ -242,7 +242,7 @@ pub(super) fn check_modules(modules: &[String], written: &[Written]) -> Result<(
 }
 
 impl ClassicJob {
-    /// What the crawl writes, besides the log.
+    /// What the crawl writes, except for the log.
     fn written(&self) -> Vec<Written> {
         let mut written = vec![Written::numbered("the pages", &self.directory, "")];
         let files = [
@@ -285,7 +285,7 @@ impl LogArgs {
 }
 
 impl CollectJob {
-    /// What is read and written, besides the log.
+    /// What is read and written, except for the log.
     fn written(&self) -> Vec<Written> {
         let mut written: Vec<Written> =
             self.parts.iter().map(|part| Written::file("a part file", part)).collect();

@@ -1,13 +1,13 @@
 //! Changes a crawl that another process runs: `crawler pause`, `unpause`, `change` and `stop`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crawler::internal::backend::durable::StateReader;
 use crawler::internal::backend::redis::no_such_crawl;
 use crawler::internal::distributed::SharedCrawl;
 use crawler::internal::distributed::remote::RemoteCrawl;
 use crawler::internal::error::redis_error;
-use crawler::internal::live_settings::ControlAction;
+use crawler::internal::live_settings::{ControlAction, ControlError};
 use crawler::{Error, StorageErrorKind};
 
 use crate::EXIT_FAILED;
@@ -19,6 +19,23 @@ use crate::printable::{print_error, print_stdout, printable};
 
 /// What was done, or why it was not.
 type Changed = Result<Result<String, String>, Error>;
+
+/// Why the crawl in a state directory was not changed, with the command that starts it if no process runs it.
+pub fn explain(error: ControlError, directory: &Path) -> String {
+    with_command(error, || format!("crawler resume {}", quoted(directory)))
+}
+
+/// Why a distributed crawl was not changed, in the same way.
+pub fn explain_distributed(error: ControlError, shared: &SharedCrawl) -> String {
+    with_command(error, || format!("crawler crawl URL --redis <URL> --crawl {}", shared.redis.crawl))
+}
+
+fn with_command(error: ControlError, command: impl FnOnce() -> String) -> String {
+    match error {
+        ControlError::NotRunning(message) => format!("{message}; to resume it: {}", command()),
+        ControlError::Failed(message) => message,
+    }
+}
 
 /// Changes the crawl, and returns the exit status. After a change that cannot be made, the further ones are not tried.
 pub async fn run(job: ChangeJob) -> u8 {
@@ -67,14 +84,18 @@ async fn stop_state(directory: PathBuf) -> Changed {
             return Ok(Ok(format!("no process runs the crawl in '{name}'")));
         }
         let resume = format!("; to resume it: crawler resume {}", quoted(&directory));
-        Ok(state.control(ControlAction::Stop).map(|_| format!("stopping the crawl in '{name}'{resume}")))
+        let stopped = state.control(ControlAction::Stop).map_err(|error| explain(error, &directory));
+        Ok(stopped.map(|_| format!("stopping the crawl in '{name}'{resume}")))
     })
     .await
 }
 
 /// Asks the process that runs the crawl of a state.
 async fn change_state(directory: PathBuf, action: ControlAction) -> Changed {
-    with_state(directory, move |state| Ok(state.control(action))).await
+    with_state(directory.clone(), move |state| {
+        Ok(state.control(action).map_err(|error| explain(error, &directory)))
+    })
+    .await
 }
 
 /// Reads a state on a thread of its own: a reader may wait for a moment, Ctrl-C need not.
@@ -90,5 +111,6 @@ async fn change_distributed(shared: &SharedCrawl, action: ControlAction) -> Chan
     if RemoteCrawl::info(shared).await?.is_none() {
         return Err(redis_error(StorageErrorKind::NotFound, no_such_crawl(&shared.redis)));
     }
-    Ok(RemoteCrawl::attach(shared).await?.control(action).await)
+    let changed = RemoteCrawl::attach(shared).await?.control(action).await;
+    Ok(changed.map_err(|error| explain_distributed(error, shared)))
 }

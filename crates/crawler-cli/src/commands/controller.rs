@@ -205,7 +205,7 @@ async fn discard_unstarted(remote: &RemoteCrawl, shared: &SharedCrawl) -> Result
     Ok(())
 }
 
-/// Keeps the roles running until the crawl is over, and returns its result.
+/// Keeps the roles running until the crawl has ended, and returns its result.
 async fn supervise(
     remote: &RemoteCrawl,
     supervisor: &mut Supervisor,

@@ -134,6 +134,7 @@ pub fn status_of(error: &Error) -> u8 {
     // The other errors are a matter of the command line.
     match error {
         Error::State(state) if matches!(state.kind(), NotFound | SettingsDiffer | Unusable) => EXIT_USAGE,
+        Error::Redis(redis) if redis.kind() == SettingsDiffer => EXIT_USAGE,
         Error::State(_) | Error::Redis(_) | Error::Proxy(_) | Error::System { .. } => EXIT_FAILED,
         _ => EXIT_USAGE,
     }
@@ -172,7 +173,7 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
     let stop = StopHandle::new();
     let reader = StdoutReader::new(&options, &stop);
     reader.watch();
-    let display = Arc::new(Display::new(&options, stop.clone()));
+    let display = Arc::new(Display::new(&options, stop.clone()).with_notices(notices));
     let control = CrawlControl::new();
     let observed = ProcessSource::pipeline(&options, control.clone(), display.proxy_health().clone());
     let logged = Arc::clone(&display);
@@ -194,7 +195,6 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
     if let Some(warning) = options.fetch.warning() {
         display.print(warning);
     }
-    notices.iter().for_each(|notice| display.print(notice));
     let noticed = Arc::clone(&display);
     let outcome_log = Arc::new(OutcomeLog::new(&options, reader.clone()));
     let log = Arc::clone(&outcome_log);

@@ -31,7 +31,7 @@ enum Group {
 }
 
 impl Group {
-    fn of(change: &Change) -> Group {
+    fn from_change(change: &Change) -> Group {
         match change {
             Change::New => Group::New,
             Change::Changed { .. } => Group::Changed,
@@ -62,7 +62,7 @@ struct GroupCounts([u64; 7]);
 
 impl GroupCounts {
     fn add(&mut self, url: &VisitedUrl) {
-        self.0[Group::of(&url.change) as usize] += 1;
+        self.0[Group::from_change(&url.change) as usize] += 1;
     }
 
     fn of(&self, group: Group) -> u64 {
@@ -143,7 +143,7 @@ fn print_text(
         let name = group.name();
         let heading = format!("{}{} ({})\n", name[..1].to_uppercase(), &name[1..], number(counts.of(group)));
         out.write_all(heading.as_bytes()).or_else(closed_early).map_err(|error| not_printed(&error))?;
-        each(state, visit, |url| match Group::of(&url.change) == group {
+        each(state, visit, |url| match Group::from_change(&url.change) == group {
             true => writeln!(out, "{}", line(url)),
             false => Ok(()),
         })?;
@@ -178,7 +178,7 @@ fn print_json(
     counts: &GroupCounts,
 ) -> Result<(), String> {
     each(state, visit, |url| {
-        let group = Group::of(&url.change);
+        let group = Group::from_change(&url.change);
         if !GROUPS.contains(&group) {
             return Ok(());
         }

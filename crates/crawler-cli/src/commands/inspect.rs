@@ -221,7 +221,7 @@ fn describe(history: &UrlHistory, outputs: &[RecordedOutput]) -> Vec<String> {
         UrlStatus::Completed { outcome, at, page_number: None, is_temporary } => {
             lines.push(format!("  outcome: {outcome}, {}", date(*at)));
             if *is_temporary {
-                lines.push("  temporary: the cause may pass, and a later crawl may get the page".into());
+                lines.push("  temporary failure: a later request may succeed".into());
             }
         }
     }
@@ -236,7 +236,7 @@ fn describe(history: &UrlHistory, outputs: &[RecordedOutput]) -> Vec<String> {
     }
     lines.extend(history.lastmod.map(|time| format!("  lastmod: {}, by a sitemap", date(time))));
     if !history.found_on.is_empty() {
-        lines.push(format!("  depth: {} from a seed", counted(history.depth.into(), "hop")));
+        lines.push(format!("  depth: {} from a seed", counted(history.depth.into(), "link")));
     }
     lines.extend(path(history));
     lines
@@ -248,7 +248,7 @@ fn path(history: &UrlHistory) -> Vec<String> {
     if found_on.is_empty() {
         return vec!["  reached: it is a seed".into()];
     }
-    let is_sitemap = |url: &str| TaskKind::of(url) == TaskKind::Sitemap;
+    let is_sitemap = |url: &str| TaskKind::from_task_url(url) == TaskKind::Sitemap;
     let by_redirect = std::iter::once(by_redirect).chain(path_by_redirect);
     let mut steps: Vec<String> = found_on
         .iter()

@@ -158,7 +158,7 @@ pub async fn stop(shared: &SharedCrawl) -> Result<String, Error> {
         true => format!(
             "stopping crawl '{name}'; to resume it, use 'crawler submit' or run the same 'crawler crawl' again"
         ),
-        false => format!("crawl '{name}' is already over"),
+        false => format!("crawl '{name}' is already finished"),
     })
 }
 
@@ -217,7 +217,7 @@ impl WatchedCrawl {
             _ => Counts::of_running(snapshot),
         };
         let view = status.view();
-        let history = self.history.get_or_insert_with(|| History::of(&view));
+        let history = self.history.get_or_insert_with(|| History::from_view(&view));
         let mut live = LiveStatus::new(&view, history);
         let missing = match status.state.phase {
             Phase::Seeding | Phase::Running => missing_processes(&status.members, &self.shared),

@@ -35,7 +35,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// arithmetic.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(1 << 32);
 
-/// Runs a role until the crawl is over, and returns the exit status.
+/// Runs a role until the crawl has ended, and returns the exit status.
 pub async fn run(kind: RoleKind, role: RoleOptions) -> u8 {
     let is_quiet = role.options.fetch.verbosity() == Verbosity::Quiet;
     let notice: Notice = Arc::new(move |message: &str| {
@@ -185,7 +185,7 @@ async fn run_role(
     }
 }
 
-/// Waits until the crawl has started, and returns its options. `None` if the role is stopped, or the crawl is over and the
+/// Waits until the crawl has started, and returns its options. `None` if the role is stopped, or the crawl has ended and the
 /// role does not stay.
 async fn wait_for_crawl(
     role: &RoleOptions,
@@ -208,7 +208,7 @@ async fn wait_for_crawl(
             Some(info) => match info.state.phase {
                 Phase::Ended(_) if info.has_result && role.stay => "be restarted",
                 Phase::Ended(_) if info.has_result => {
-                    let message = format!("the crawl '{name}' is over; 'crawler submit' restarts it");
+                    let message = format!("the crawl '{name}' is finished; 'crawler submit' restarts it");
                     log::informed(&*shared.notice, &message);
                     return Ok(None);
                 }

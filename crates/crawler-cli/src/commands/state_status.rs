@@ -65,7 +65,7 @@ impl WatchedState {
 
     fn describe(&mut self, status: &StateStatus) -> Watched {
         let view = status.view();
-        let history = self.history.get_or_insert_with(|| History::of(&view));
+        let history = self.history.get_or_insert_with(|| History::from_view(&view));
         let mut live = LiveStatus::new(&view, history);
         let is_over = status.process.is_none();
         if !is_over {
@@ -113,12 +113,12 @@ fn text(directory: &Path, status: &StateStatus, live: &LiveStatus, is_verbose: b
     live + &counts.table(*elapsed) + &page_rank + &last_line
 }
 
-/// How to fetch URLs again that failed, if the cause may have passed.
+/// How to fetch URLs again that failed, if they failed temporarily.
 fn retry_line(directory: &Path, counts: &Counts) -> String {
     match counts.failed_temporarily {
         0 => String::new(),
         _ => format!(
-            "To fetch failed URLs again whose cause may have passed: crawler resume {} --retry-failed\n",
+            "To fetch the URLs again that failed temporarily: crawler resume {} --retry-failed\n",
             quoted(directory)
         ),
     }

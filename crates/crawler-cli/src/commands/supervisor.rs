@@ -44,7 +44,7 @@ const PROXY_WORKED_AFTER: Duration = Duration::from_secs(60);
 /// A process that has run for this long has opened its log. Before, SIGHUP would end it.
 const LOG_OPENED_AFTER: Duration = Duration::from_secs(1);
 
-/// How long children may take to exit when the crawl is over. Then they get SIGTERM, and the same time again.
+/// How long children may take to exit when the crawl has ended. Then they get SIGTERM, and the same time again.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often exiting children are polled.
@@ -108,7 +108,7 @@ impl Supervisor {
     /// Notices which children have exited.
     ///
     /// The controller must read the crawl's phase after this and before [`restart_exited`](Self::restart_exited). A child
-    /// that exits because the crawl is over does so after the phase has changed, so the controller then sees the new phase
+    /// that exits because the crawl has ended does so after the phase has changed, so the controller then sees the new phase
     /// and does not take the exit for a failure.
     pub(super) fn reap(&mut self) {
         self.roles.values_mut().for_each(SupervisedRole::reap);
@@ -220,7 +220,7 @@ impl Supervisor {
         self.roles.values().for_each(|supervised| supervised.send(Signal::TERM));
     }
 
-    /// Waits for the children to exit now that the crawl is over, and terminates those that take too long.
+    /// Waits for the children to exit now that the crawl has ended, and terminates those that take too long.
     pub(super) async fn wait_for_exit(mut self) {
         let started = Instant::now();
         let mut is_terminated = false;

@@ -41,7 +41,7 @@ enum Form {
     Json,
 }
 
-/// Shows what `read` returns until the crawl is over, and returns the exit status. An error that lasts is returned.
+/// Shows what `read` returns until the crawl has ended, and returns the exit status. An error that lasts is returned.
 pub async fn watch<E>(
     interval: Duration,
     is_json: bool,

@@ -16,7 +16,7 @@ const MAX_WAITING: usize = 32;
 /// Requests at a time, with those for streams. Further ones are refused.
 const MAX_REQUESTS: usize = MAX_STREAMS + 32;
 
-/// Requests of monitoring at a time, besides these.
+/// Requests of monitoring at a time, in addition to these.
 const MAX_MONITORING: usize = 8;
 
 /// The connections of a server.

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn stream_whose_time_is_over_asks_the_client_to_connect_again() {
+    async fn stream_whose_time_is_over_makes_the_client_connect_again() {
         let (_sender, receiver) = watch::channel(Arc::default());
         let viewers = Arc::new(Semaphore::new(1));
         let permit = Arc::clone(&viewers).acquire_owned().await.unwrap();

@@ -131,7 +131,7 @@ fn requests(snapshot: &Snapshot, statistics: &Statistics) -> Vec<Family> {
             .with_all((1..=5).map(class)),
         counter("crawler_request_failures_total", "Requests that got no complete response, by kind.")
             .with_all(failures.map(|(kind, count)| (vec![("kind", kind.to_owned())], count as f64))),
-        counter("crawler_request_retries_total", "Requests sent again after a failure that may pass.")
+        counter("crawler_request_retries_total", "Requests sent again after a temporary failure.")
             .count(statistics.retries),
         gauge("crawler_requests_in_flight", "Requests in flight.").value(statistics.in_flight as f64),
         counter("crawler_robots_txt_total", "robots.txt files, by result.")

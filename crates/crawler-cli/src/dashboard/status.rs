@@ -274,7 +274,7 @@ fn limits(limits: &Limits) -> LimitsJson {
 /// How long the crawl will take, as the display on a terminal estimates it.
 fn remaining(view: &View) -> Option<Duration> {
     let is_running = view.crawl.phase == CrawlPhase::Running;
-    let history = is_running.then(|| History::of(&view.crawl))?;
+    let history = is_running.then(|| History::from_view(&view.crawl))?;
     history.remaining(&Budgets::from(&view.crawl.limits))
 }
 
@@ -371,7 +371,7 @@ fn workers(view: &View) -> Vec<Worker<'_>> {
             state: match member {
                 Some((_, true)) => "alive",
                 Some((member, false)) if member.is_dead => "dead",
-                Some((_, false)) => "silent",
+                Some((_, false)) => "no heartbeat",
                 None if is_distributed => "left",
                 None => "alive",
             },
@@ -436,7 +436,7 @@ fn host<'v>(name: &'v str, statistics: &'v HostStatistics, crawl: &CrawlView) ->
         waiting: waiting.map(|waiting| waiting.waiting),
         why: waiting.map(|waiting| why_waiting(waiting, &crawl.statistics, crawl.limits.delay)),
         back_off: waiting.and_then(|waiting| match &waiting.why {
-            WaitReason::Resting { for_, .. } | WaitReason::Pause(for_) => Some(seconds(*for_)),
+            WaitReason::BackingOff { for_, .. } | WaitReason::ServerDelay(for_) => Some(seconds(*for_)),
             _ => None,
         }),
         smallest_gap: statistics.smallest_gap_ms.map(millis),

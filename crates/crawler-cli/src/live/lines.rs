@@ -16,7 +16,7 @@ const MAX_FETCHED: usize = 3;
 /// The width of the names before the lines.
 const NAME_WIDTH: usize = 9;
 
-/// In fewer columns, names have lines of their own, and what they name is indented by so much.
+/// In fewer columns, names have lines of their own, and what they name is indented by `INDENTATION`.
 const MIN_WIDTH_FOR_NAMES: usize = 50;
 const INDENTATION: usize = 2;
 

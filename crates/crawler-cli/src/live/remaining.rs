@@ -60,7 +60,7 @@ impl From<&Limits> for Budgets {
 
 impl Sample {
     /// The counts of a crawl now. The byte budget counts received or decoded bytes, whichever are more.
-    fn of(view: &CrawlView) -> Sample {
+    fn from_view(view: &CrawlView) -> Sample {
         let snapshot = &view.snapshot;
         Sample {
             at: view.elapsed.as_secs_f64(),
@@ -78,9 +78,9 @@ pub struct History(VecDeque<Sample>);
 
 impl History {
     /// The history of a crawl that another process runs, or that was not observed until now.
-    pub fn of(view: &CrawlView) -> History {
+    pub fn from_view(view: &CrawlView) -> History {
         let mut history = History::default();
-        let now = Sample::of(view);
+        let now = Sample::from_view(view);
         // The stored samples have decoded bytes only.
         let growth = now.bytes as f64 / (view.snapshot.bytes as f64).max(1.0);
         for old in view.statistics.series.samples() {
@@ -93,7 +93,7 @@ impl History {
 
     /// Adds the counts of a crawl now.
     pub fn observe(&mut self, view: &CrawlView) {
-        self.add(Sample::of(view));
+        self.add(Sample::from_view(view));
     }
 
     /// Adds the newest sample, and forgets those that are too old.

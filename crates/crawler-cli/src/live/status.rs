@@ -19,7 +19,7 @@ const MAX_SHOWN: usize = 10;
 /// A host whose responses take at least this long is slow.
 const MIN_SLOW: Duration = Duration::from_secs(1);
 
-/// A host is failing after so many failures in a row: a single URL that fails is requested twice.
+/// A host is failing after this many failures in a row: a single URL that fails is requested twice.
 const MIN_FAILURES: u32 = 3;
 
 /// At most this many workers are shown one by one.
@@ -184,7 +184,10 @@ fn waiting_hosts(snapshot: &Snapshot, statistics: &Statistics, limits: &Limits) 
             let is_delay_of_crawl = *delay <= limits.delay && !is_slow(host, *delay, limits.delay);
             u8::from(is_delay_of_crawl && failing(host).is_none())
         }
-        WaitReason::Resting { .. } | WaitReason::Pause(_) | WaitReason::RobotsTxt(_) | WaitReason::Slow => 0,
+        WaitReason::BackingOff { .. }
+        | WaitReason::ServerDelay(_)
+        | WaitReason::RobotsTxt(_)
+        | WaitReason::Slow => 0,
     });
     let waiting = |host: &WaitingHost| Waiting {
         host: host.host.clone(),
@@ -205,15 +208,17 @@ pub fn why_waiting(waiting: &WaitingHost, statistics: &Statistics, delay_of_craw
         WaitReason::Delay(delay) if is_slow(host, *delay, delay_of_crawl) => slow(host),
         WaitReason::Delay(delay) => format!("delay {}{}", limit(*delay), delay_cause(*delay, host)),
         WaitReason::SiteDelay(delay) => format!("delay of the site {}", limit(*delay)),
-        WaitReason::Resting { for_, cause } => format!("failing, next try in {}: {cause}", time(*for_)),
+        WaitReason::BackingOff { for_, cause } => {
+            format!("backing off, next try in {}: {cause}", time(*for_))
+        }
         // The pause of an earlier process may be all that is known of the robots.txt here.
-        WaitReason::Pause(_)
+        WaitReason::ServerDelay(_)
             if let Some(host) = host
                 && host.robots == RobotsState::Unavailable =>
         {
             robots_cause(host.last_failure.as_deref().unwrap_or("it could not be fetched"))
         }
-        WaitReason::Pause(for_) => format!("resting for {}: the server requested a pause", time(*for_)),
+        WaitReason::ServerDelay(for_) => format!("waits {}, as the server requested", time(*for_)),
         WaitReason::Slow => slow(host),
         WaitReason::RobotsTxt(cause) => robots_cause(cause),
         WaitReason::Paused => "paused".into(),
@@ -232,7 +237,7 @@ fn mean_latency(host: Option<&HostStatistics>) -> Duration {
     Duration::from_millis(host.and_then(HostStatistics::mean_latency_ms).unwrap_or_default())
 }
 
-/// Whether the time of the responses holds up a host, and not the delay between them. A delay that nobody asked for has
+/// Whether the time of the responses holds up a host, and not the delay between them. A delay that is not configured has
 /// adapted to the time of the responses.
 fn is_slow(host: Option<&HostStatistics>, delay: Duration, delay_of_crawl: Duration) -> bool {
     let has_adapted = delay > delay_of_crawl && delay_cause(delay, host).is_empty();

@@ -1,4 +1,4 @@
-//! What an operator should look at: hosts that keep failing, budgets that are nearly spent, an outage.
+//! What an operator should look at: hosts that keep failing, budgets that are nearly exhausted, an outage.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -16,7 +16,7 @@ use crate::summary::page_rank_line;
 const FAILURE_AGE: Duration = Duration::from_secs(600);
 
 /// A budget of which at least this part is used is nearly spent.
-const NEARLY_SPENT: f64 = 0.95;
+const NEARLY_EXHAUSTED: f64 = 0.95;
 
 /// Redis is nearly full if at least this part of its memory is used.
 const NEARLY_FULL: f64 = 0.9;
@@ -30,7 +30,7 @@ pub fn of(view: &CrawlView) -> Vec<String> {
     let mut warnings = Vec::from_iter(network_down(snapshot));
     warnings.extend(failing_hosts(statistics, snapshot));
     warnings.extend(given_up(&snapshot.unreachable_hosts));
-    warnings.extend(nearly_spent(snapshot, limits, *elapsed));
+    warnings.extend(nearly_exhausted(snapshot, limits, *elapsed));
     if snapshot.prioritizer_service.as_ref().is_some_and(|service| !service.is_available) {
         warnings.extend(page_rank_line(snapshot));
     }
@@ -92,9 +92,9 @@ fn and_others(hosts: usize) -> String {
     }
 }
 
-/// The budgets that are nearly spent.
-fn nearly_spent(snapshot: &Snapshot, limits: &Limits, elapsed: Duration) -> Vec<String> {
-    let is_near = |used: f64, budget: f64| used >= NEARLY_SPENT * budget && budget > 0.0;
+/// The budgets that are nearly exhausted.
+fn nearly_exhausted(snapshot: &Snapshot, limits: &Limits, elapsed: Duration) -> Vec<String> {
+    let is_near = |used: f64, budget: f64| used >= NEARLY_EXHAUSTED * budget && budget > 0.0;
     let budgets = Budgets::from(limits);
     let mut warnings = Vec::new();
     if let Some(budget) = budgets.pages

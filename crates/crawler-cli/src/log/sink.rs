@@ -35,7 +35,7 @@ pub struct Sink {
     /// Lines that could not be written since the last one that could.
     lost: u64,
     /// Whether the last line was not written to its end.
-    is_torn: bool,
+    is_truncated: bool,
 }
 
 enum Out {
@@ -48,11 +48,11 @@ impl Sink {
     pub fn open(path: &Path) -> io::Result<Sink> {
         let (file, max_write) = open(path)?;
         let path = Some(path.to_owned());
-        Ok(Sink { out: Out::File(file), path, max_write, lost: 0, is_torn: false })
+        Ok(Sink { out: Out::File(file), path, max_write, lost: 0, is_truncated: false })
     }
 
     pub fn stderr() -> Sink {
-        Sink { out: Out::Stderr, path: None, max_write: MAX_LINE, lost: 0, is_torn: false }
+        Sink { out: Out::Stderr, path: None, max_write: MAX_LINE, lost: 0, is_truncated: false }
     }
 
     /// Writes lines. An error is printed once, and the lines are counted.
@@ -72,7 +72,7 @@ impl Sink {
         let Some(path) = &self.path else { return };
         match open(path) {
             Ok((file, max_write)) => {
-                (self.out, self.max_write, self.is_torn) = (Out::File(file), max_write, false);
+                (self.out, self.max_write, self.is_truncated) = (Out::File(file), max_write, false);
             }
             Err(error) => {
                 let message = format!("cannot open the log '{}' again: {error}", path.display());
@@ -86,7 +86,7 @@ impl Sink {
 
     fn write_lines(&mut self, lines: &[u8], format: LogFormat) {
         let mut left = Vec::new();
-        if self.is_torn {
+        if self.is_truncated {
             left.push(b'\n');
         }
         if self.lost > 0 {
@@ -96,7 +96,7 @@ impl Sink {
         left.extend_from_slice(lines);
         let (written, result) = self.write_all(&left);
         let Err(error) = result else {
-            (self.lost, self.is_torn) = (0, false);
+            (self.lost, self.is_truncated) = (0, false);
             return;
         };
         if self.lost == 0 {
@@ -107,7 +107,7 @@ impl Sink {
             ));
         }
         if written > 0 {
-            self.is_torn = left[written - 1] != b'\n';
+            self.is_truncated = left[written - 1] != b'\n';
         }
         let rest = &left[written.max(added)..];
         self.lost += rest.iter().filter(|byte| **byte == b'\n').count() as u64;

@@ -159,7 +159,7 @@ impl CompletedUrl<'_> {
     fn failed(&self, shown: &str, text: &str) -> FailedUrl {
         FailedUrl {
             url: shown.to_owned(),
-            kind: match self.task_url.map_or(TaskKind::Page, TaskKind::of) {
+            kind: match self.task_url.map_or(TaskKind::Page, TaskKind::from_task_url) {
                 TaskKind::Probe => "link",
                 kind => kind.name(),
             },

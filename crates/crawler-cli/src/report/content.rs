@@ -71,7 +71,7 @@ pub struct FailedUrl {
     pub kind: &'static str,
     /// The outcome as text, such as `HTTP 404` or `timeout`.
     pub outcome: String,
-    /// Whether the cause may pass.
+    /// Whether the failure is temporary.
     pub is_temporary: bool,
     pub depth: u32,
     pub at: Option<SystemTime>,

@@ -203,7 +203,7 @@ fn environment_sets_the_prefix_and_the_option_overrides_it() {
 }
 
 #[test]
-fn seed_is_normalised() {
+fn seed_is_normalized() {
     let web = small_web();
     let seed = format!("HTTP://LocalHost:{}/x/../%7Ea/./?#part", web.port());
     let ended = Crawl::of(seed).with("--resolve localhost=127.0.0.1").run().expect(1);

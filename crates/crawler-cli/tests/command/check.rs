@@ -191,7 +191,7 @@ fn delay_holds_between_the_requests_to_every_host() {
 }
 
 #[test]
-fn server_that_asks_to_wait_is_waited_for_and_not_reported() {
+fn server_that_requests_a_wait_is_waited_for_and_not_reported() {
     let busy = |code| {
         let wait = Response::status(code).header("Retry-After", "1");
         Response::sequence(vec![wait, Response::page("x")])

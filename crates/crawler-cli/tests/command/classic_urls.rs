@@ -153,7 +153,7 @@ fn file_that_cannot_be_used_is_rejected_before_the_first_request() {
     rejected(directory.path(), "--overwrite", "it is not a regular file");
     rejected(&missing, "--overwrite", "No such file or directory");
     for page in [pages.join("1"), pages.join("2"), pages.join("../pages/3"), directory.path().join("link")] {
-        rejected(&page, "--overwrite", "pages have such names there; give another name or directory");
+        rejected(&page, "--overwrite", "pages have names of this form there; give another name or directory");
     }
     let same = format!("--overwrite --summary {}", full.display());
     rejected(&full, &same, "--urls and --summary write the same file");

@@ -187,7 +187,7 @@ impl Running {
         kill_process(self.pid(), signal).expect("the child is there until it is waited for");
     }
 
-    /// Lets every write fail that makes a file larger than so many bytes.
+    /// Lets every write fail that makes a file larger than `bytes` bytes.
     pub fn limit_file_size(&self, bytes: u64) {
         let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
         prlimit(Some(self.pid()), Resource::Fsize, limit).expect("the child is there until it is waited for");

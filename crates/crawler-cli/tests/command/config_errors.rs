@@ -69,7 +69,7 @@ fn invalid_value_is_reported_with_its_place_and_not_as_an_option() {
         ("\ndelay = 'abc'", &[][..], format!("crawler.toml:2: delay = \"abc\": {time}")),
         ("", &[("CRAWLER_DELAY", "abc")], format!("CRAWLER_DELAY=abc: {time}")),
         ("exclude = ['x', 'a(']", &[], "crawler.toml:1: exclude = \"a(\": must be a regular expression: unclosed group".into()),
-        ("max-pages = -1", &[], "crawler.toml:1: max-pages = \"-1\": must not be negative; give a whole number from 1 to 1000000000000".into()),
+        ("max-pages = -1", &[], "crawler.toml:1: max-pages = \"-1\": must not be negative; give a whole number from 1 to 1,000,000,000,000".into()),
         ("scope = 'all'", &[], "crawler.toml:1: scope = \"all\": must be any, domain, host or prefix".into()),
         ("quiet = true\nverbose = true", &[], "crawler.toml:1: quiet cannot be used with verbose (crawler.toml:2)".into()),
         ("quiet = true", &[("CRAWLER_CONTACT", "me")], "CRAWLER_CONTACT is not a URL: relative URL without a base; give an absolute URL".into()),

@@ -292,7 +292,7 @@ fn links_to_private_addresses_are_followed_only_with_allow_private() {
     let web = serve(Site::new().page("/", linking_to(&[&inside.url("/"), &inside.url_of("localhost", "/")])));
     let ended = Pipeline::bare(web.url("/")).with("--ignore-robots").run().expect(0);
     // An address is rejected as a link, a name when it resolves to such an address.
-    assert_eq!(ended.outcomes(), counts(&[("page", 1), ("blocked address", 1)]));
+    assert_eq!(ended.outcomes(), counts(&[("page", 1), ("private address", 1)]));
     assert_eq!(ended.summary().fates["private address"], 1);
     assert_eq!(inside.hits(), 0);
     let ended = Pipeline::bare(web.url("/")).with("--ignore-robots --allow-private").run().expect(0);

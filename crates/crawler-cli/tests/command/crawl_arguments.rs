@@ -33,7 +33,7 @@ fn is_rejected(arguments: &[&str], words: &[&str]) {
 #[test]
 fn error_names_the_option_and_a_valid_value() {
     let invalid = [
-        ("--queue-size", "0", "a whole number from 1 to 10000000"),
+        ("--queue-size", "0", "a whole number from 1 to 10,000,000"),
         ("--queue-size", "-1", "a whole number from 1"),
         ("--priority-queues", "0", "a whole number from 1 to 101"),
         ("--priority-queues", "102", "a whole number from 1 to 101"),
@@ -42,7 +42,7 @@ fn error_names_the_option_and_a_valid_value() {
         ("--domain-ttl", "0", "a time like 90s, 30m or 12h, longer than 0"),
         ("--ttl", "0s", "a time like 90s, 30m or 12h, longer than 0"),
         ("--ttl", "1y", "a time like"),
-        ("--workers", "0", "a whole number from 1 to 1000"),
+        ("--workers", "0", "a whole number from 1 to 1,000"),
         ("--workers", "many", "a whole number from 1"),
         ("--concurrency", "0", "a whole number from 1"),
         ("--per-host", "0", "a whole number from 1"),
@@ -107,7 +107,7 @@ fn error_names_the_option_and_a_valid_value() {
 fn all_seeds_are_checked_and_no_password_is_printed() {
     is_rejected(
         &[],
-        &["missing <URL>...; usage: crawler crawl [OPTIONS] [URL]...; try 'crawler crawl --help'"],
+        &["missing <URL>...; usage: crawler crawl [OPTIONS] <URL>...; try 'crawler crawl --help'"],
     );
     is_rejected(&["ftp://a.test/"], &["the seed URL is invalid: ", "give an absolute http or https URL"]);
     is_rejected(&["SEED", "SEED", "ftp://me:secret@a.test/"], &["seed URL number 3", "its scheme is 'ftp'"]);

@@ -83,7 +83,7 @@ fn verbose_prints_the_outcome_of_each_url() {
 }
 
 #[test]
-fn quiet_prints_only_failed_urls_and_otherwise_a_hint_tells_how_to_list_them() {
+fn quiet_prints_only_failed_urls_and_otherwise_a_hint_says_how_to_list_them() {
     let web = serve(Site::new().page("/", linking_to(&["/a", "/gone"])).page("/a", "x"));
     let crawl = || Pipeline::bare(web.url("/"));
     let ended = crawl().with("--quiet").run().expect(0);

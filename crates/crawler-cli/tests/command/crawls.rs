@@ -157,7 +157,7 @@ fn fragments_are_ignored_and_index_pages_are_distinct() {
 }
 
 #[test]
-fn urls_are_normalised() {
+fn urls_are_normalized() {
     let (saved, ended) = saved_from(&linking_to(&[
         "/a/../b",
         "/./b",

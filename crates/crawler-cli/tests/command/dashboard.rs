@@ -181,7 +181,7 @@ fn requests_of_other_names_and_sites_are_refused() {
     let bad = server.act(&json!({"action": "explode"}));
     assert_eq!((bad.status, bad.body.contains("not known")), (400, true), "{bad:?}");
     let before = web.hits();
-    until("the crawl goes on", || web.hits() > before + 5);
+    until("the crawl continues", || web.hits() > before + 5);
     kill(running);
 }
 
@@ -243,7 +243,7 @@ fn address_beyond_loopback_needs_a_token_which_is_printed_once() {
 #[test]
 fn chosen_token_is_needed_everywhere_and_never_printed() {
     let web = endless_site();
-    let token = "a-token-that-somebody-chose";
+    let token = "a-token-that-a-user-chose";
     let (running, server) = started(&web, endless_crawl(&web).environment("CRAWLER_DASHBOARD_TOKEN", token));
     assert_eq!(server.get("/api/status").status, 401);
     let bearer = format!("authorization: bearer {token}");
@@ -567,7 +567,7 @@ fn state_is_shown_while_its_crawl_runs_and_after_the_end() {
         "the stored history"
     );
     let refused = server.act(&json!({"action": "resume"}));
-    let command = format!("no process runs it; run it with: crawler resume '{}'", place.state());
+    let command = format!("no process runs it; to resume it: crawler resume {}", place.state());
     assert!(refused.status == 409 && refused.body.contains(&command), "{refused:?}");
     assert_eq!((server.get("/healthz").status, server.get("/readyz").status), (200, 503));
     // Readers do not keep the crawl from being resumed.

@@ -15,7 +15,7 @@ use crate::http::Server;
 const LONG: Duration = Duration::from_secs(10);
 
 #[test]
-fn connections_without_a_request_keep_nobody_out() {
+fn connections_without_a_request_keep_no_client_out() {
     let web = endless_site();
     let (running, server) = started(&web, endless_crawl(&web));
     let start = Instant::now();
@@ -121,7 +121,7 @@ fn three_viewers_take_less_than_a_hundredth_of_a_core() {
 #[test]
 fn token_leaves_the_address_bar_also_if_the_browser_knows_it() {
     let web = endless_site();
-    let token = "a-token-that-somebody-chose";
+    let token = "a-token-that-a-user-chose";
     let (running, server) = started(&web, endless_crawl(&web).environment("CRAWLER_DASHBOARD_TOKEN", token));
     let cookie = format!("Cookie: crawler-token-{}={token}", server.port);
     assert_eq!(server.request("GET", "/", &[&cookie], "").status, 200);

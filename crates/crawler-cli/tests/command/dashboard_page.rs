@@ -63,7 +63,7 @@ pub fn open(browser: &mut Browser, port: u16) {
     browser.until("document.querySelector('#facts').textContent !== ''");
 }
 
-/// Checks that the page asked nobody else, that nothing failed, and that no script of another page ran.
+/// Checks that the page sent requests to no other server, that nothing failed, and that no script of another page ran.
 #[track_caller]
 fn check(browser: &mut Browser, port: u16) {
     let origin = format!("http://127.0.0.1:{port}/");

@@ -100,7 +100,7 @@ fn why_of_a_crawl_in_memory_says_what_it_knows_and_what_to_use() {
 }
 
 #[test]
-fn quiet_crawl_prints_the_address_only_if_nobody_can_know_it() {
+fn quiet_crawl_prints_the_address_only_if_it_cannot_be_known_before() {
     let web = endless_site();
     let crawl = || {
         Pipeline::of(web.url("/0"))

@@ -20,7 +20,7 @@ fn crawl_past(bad: impl Into<testweb::ResponseSequence>, options: &str) -> (Ende
 }
 
 #[test]
-fn each_failure_is_named_and_counted_and_only_transient_ones_are_retried() {
+fn each_failure_is_named_and_counted_and_only_temporary_ones_are_retried() {
     let short = "--timeout 400ms";
     let cases: Vec<(Response, &str, &str, &str, usize)> = vec![
         (Response::status(404), "", "HTTP 404", "HTTP 404", 1),

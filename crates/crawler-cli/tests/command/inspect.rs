@@ -110,7 +110,7 @@ fn why_shows_outcome_outputs_and_discovery_path() {
     assert_eq!(
         without_time(&printed),
         format!(
-            "{}\n  outcome: page 3\n  output: line 3 of {}\n  output: file {}\n  depth: 2 hops from a seed\n  reached: \
+            "{}\n  outcome: page 3\n  output: line 3 of {}\n  output: file {}\n  depth: 2 links from a seed\n  reached: \
              redirected to by {},\n    which was found on {},\n    which was found on {}, a seed\n  linked from: none of 3 \
              stored pages\n",
             url("/three"),
@@ -127,7 +127,7 @@ fn why_shows_outcome_outputs_and_discovery_path() {
     assert!(two.contains(&format!("  outcome: redirect to {}\n", url("/three"))), "{two}");
     let four = why(&state_dir, &url("/four"), 0);
     let expected = format!(
-        "{}\n  outcome: pending\n  depth: 3 hops from a seed\n  reached: found on {},\n    which was redirected to by {},\n",
+        "{}\n  outcome: pending\n  depth: 3 links from a seed\n  reached: found on {},\n    which was redirected to by {},\n",
         url("/four"),
         url("/three"),
         url("/two")
@@ -149,14 +149,13 @@ fn why_shows_outcome_outputs_and_discovery_path() {
 }
 
 #[test]
-fn temporary_failure_is_told_from_a_final_one() {
+fn temporary_failure_is_distinguished_from_a_final_one() {
     let web = serve(Site::new().page("/", linking_to(&["/busy", "/gone"])).status("/busy", 503));
     let state_dir = StateDir::new();
     let summary = state_dir.path("summary.json");
     state_dir.crawl(web.url("/")).with("--summary").with_one(summary.to_str().unwrap()).run().expect(0);
     let busy = without_time(&why(&state_dir, &web.url("/busy"), 0));
-    let expected =
-        "  outcome: HTTP 503\n  temporary: the cause may pass, and a later crawl may get the page\n";
+    let expected = "  outcome: HTTP 503\n  temporary failure: a later request may succeed\n";
     assert!(busy.contains(expected), "{busy}");
     let stderr = show(&state_dir, &web.url("/busy")).expect(1).stderr;
     assert!(stderr.ends_with("its outcome is: HTTP 503; a later crawl may get it\n"), "{stderr}");
@@ -211,7 +210,7 @@ fn long_discovery_path_is_shortened() {
     state_dir.crawl(web.url("/0")).run().expect(0);
     let printed = why(&state_dir, &web.url("/20"), 0);
     assert!(
-        printed.contains("  depth: 20 hops from a seed\n") && printed.contains("\n    … 14 more …\n"),
+        printed.contains("  depth: 20 links from a seed\n") && printed.contains("\n    … 14 more …\n"),
         "{printed}"
     );
     assert_eq!(printed.lines().count(), 12, "{printed}");

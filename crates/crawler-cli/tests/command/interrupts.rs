@@ -45,7 +45,7 @@ fn many_links() -> Web {
 }
 
 #[test]
-fn crawl_whose_output_nobody_reads_can_be_interrupted() {
+fn crawl_whose_output_is_not_read_can_be_interrupted() {
     let web = many_links();
     let directory = tempfile::tempdir().unwrap();
     let commands: [Command; 2] = [

@@ -305,7 +305,7 @@ fn hosts_that_hold_the_crawl_up_and_warnings_are_shown() {
         ("failing.test", "failing: HTTP 500"),
         ("slow.test", " s per response"),
         ("norobots.test", "robots.txt fails (HTTP 503)"),
-        ("asking.test", "resting for "),
+        ("asking.test", "as the server requested"),
         ("! failing.test", "keeps failing: "),
     ] {
         let is_shown = |line: &String| line.contains(host) && line.contains(why);

@@ -12,7 +12,7 @@ use testweb::{Hostile, Proxy, Request, Response, Site, Web};
 use crate::common::{Crawl, linking_to, run, serve};
 use crate::pipeline::Pipeline;
 
-/// A site of so many pages below its first one.
+/// A site of `pages` pages below its first one.
 fn site_of(pages: usize) -> Web {
     let paths: Vec<String> = (0..pages).map(|page| format!("/{page}")).collect();
     let links: Vec<&str> = paths.iter().map(String::as_str).collect();
@@ -164,7 +164,7 @@ fn hostile_servers_break_no_line() {
 }
 
 #[test]
-fn rotation_loses_no_line_and_the_crawl_goes_on() {
+fn rotation_loses_no_line_and_the_crawl_continues() {
     const PAGES: usize = 1_500;
     let (web, log) = (site_of(PAGES), LogFile::new());
     let crawl =

@@ -165,7 +165,12 @@ fn crawl_waits_for_a_program_that_never_reads_and_a_signal_ends_it() {
         let crawl = Pipeline::of(seed).with("--similarity 0 --module").with_one("exec=sleep 1000");
         let mut crawl = crawl.start();
         crawl.until("the first request", |_| web.hits() + large.hits() > 0);
-        thread::sleep(Duration::from_millis(300));
+        let mut hits = 0;
+        crawl.until("the crawl waits for the program", |_| {
+            let before = std::mem::replace(&mut hits, web.hits() + large.hits());
+            thread::sleep(Duration::from_millis(200));
+            before == hits && hits == web.hits() + large.hits()
+        });
         let started = Instant::now();
         crawl.signal(Signal::INT);
         let ended = crawl.wait().expect(130);

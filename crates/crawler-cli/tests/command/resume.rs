@@ -131,6 +131,7 @@ fn option_that_cannot_change_is_refused_with_the_reason() {
         for ended in [crawled, place.resume(options).wait()] {
             let ended = ended.expect(2);
             assert!(ended.stderr.contains(words), "{words} is not in {}", ended.stderr);
+            assert!(!ended.stderr.contains("continues"), "{}", ended.stderr);
         }
     }
     for (options, words) in [

@@ -1,4 +1,4 @@
-//! `crawler resume --retry-failed`: URLs that failed for a reason that may pass are fetched again, and counted once.
+//! `crawler resume --retry-failed`: URLs that failed temporarily are fetched again, and counted once.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -57,7 +57,7 @@ fn failed_urls_are_fetched_again_and_each_has_one_outcome() {
     let expected = [("page", 5), ("HTTP 404", 1), ("HTTP 503", 4), ("connection", 4)];
     assert_eq!(adds_up(&summary(&place)), counts(&expected));
     let hint = format!(
-        "8 URLs failed for a reason that may pass; to fetch them again: crawler resume {} --retry-failed\n",
+        "8 URLs failed temporarily; to fetch them again: crawler resume {} --retry-failed\n",
         place.state()
     );
     assert!(first.stderr.contains(&hint), "{}", first.stderr);
@@ -95,11 +95,7 @@ fn failed_urls_are_fetched_again_and_each_has_one_outcome() {
     let why = run(&["why", &web.url("/3"), "--state", &place.state()]).expect(0).stdout;
     assert!(why.contains("outcome: page ") && why.contains("reached: found on"), "{why}");
     let none = place.resume("--retry-failed").wait().expect(0);
-    assert!(
-        none.stderr.contains("no URL has failed for a reason that may pass, so none is fetched again\n"),
-        "{}",
-        none.stderr
-    );
+    assert!(none.stderr.contains("no URL failed temporarily, so none is fetched again\n"), "{}", none.stderr);
 }
 
 #[test]

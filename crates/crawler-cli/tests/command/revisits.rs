@@ -8,7 +8,7 @@ use crate::pipeline::Pipeline;
 use crate::recrawl::{versions, words};
 use crate::state::StateDir;
 
-/// A seed that changes when it is told to, and a page that never does.
+/// A seed that changes when the test says so, and a page that never does.
 fn site() -> ChangingSite {
     let site = ChangingSite::new();
     site.page("/", linking_to(&["/same"]) + &words("first"), Validator::ETag);
@@ -60,7 +60,7 @@ fn urls_come_back_when_they_are_due_until_the_crawl_is_stopped() {
 }
 
 #[test]
-fn crawl_that_was_killed_goes_on_with_its_schedule() {
+fn crawl_that_was_killed_continues_with_its_schedule() {
     let (site, place) = (site(), StateDir::new());
     let web = serve(site.site());
     let crawl = crawl_for_a_while(&web, &site, crawl(&place, place.crawl(web.url("/"))).start());

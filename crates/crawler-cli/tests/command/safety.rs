@@ -40,7 +40,7 @@ fn redirects_to_private_addresses_are_blocked_in_every_notation() {
     for host in hosts {
         let web = robots_redirecting_to(&format!("http://{host}:{port}/robots.txt"));
         let ended = Crawl::of(web.url("/")).with("--resolve named.test=127.0.0.1").run().expect(1);
-        assert!(ended.stderr.contains("robots.txt unavailable: blocked address"), "{host}: {}", ended.stderr);
+        assert!(ended.stderr.contains("robots.txt unavailable: private address"), "{host}: {}", ended.stderr);
         assert!(inside.log().is_empty(), "{host}");
         assert!(ended.pages().is_empty());
     }
@@ -88,7 +88,7 @@ fn seed_may_only_have_the_kind_of_address_that_it_had_at_first() {
             let expected = if is_saved {
                 counts(&[("page", 2)])
             } else {
-                counts(&[("page", 1), ("blocked address", 1)])
+                counts(&[("page", 1), ("private address", 1)])
             };
             assert_eq!(ended.outcomes(), expected, "{later}: {}", ended.stderr);
         }

@@ -293,6 +293,6 @@ fn resumed_crawl_does_not_follow_a_public_seed_to_a_private_address() {
     assert!(stopped.stdout.contains("Not reached"), "{}{}", stopped.stdout, stopped.stderr);
     fs::write(&file, "h.test=127.0.0.1").unwrap();
     let resumed = place.resume("--max-time 50s").wait();
-    assert_eq!(resumed.outcomes(), counts(&[("page", 0), ("blocked address", 1)]), "{}", resumed.stderr);
+    assert_eq!(resumed.outcomes(), counts(&[("page", 0), ("private address", 1)]), "{}", resumed.stderr);
     assert_eq!(web.hits(), 0);
 }

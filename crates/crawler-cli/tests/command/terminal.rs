@@ -25,7 +25,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Runs a command with all its streams on a terminal of so many columns and rows.
+    /// Runs a command with all its streams on a terminal of this size, in columns and rows.
     pub fn run(command: &Command, columns: usize, rows: usize) -> Terminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();

@@ -85,8 +85,6 @@ fn option_of_another_command_names_that_command() {
     for (line, option, command) in [
         ("http://a.test/ pages 2 --max-pages 5", "--max-pages", "crawl"),
         ("http://a.test/ pages 2 --state=x", "--state", "crawl"),
-        ("crawl http://a.test/ --json", "--json", "status"),
-        ("crawl http://a.test/ -o x", "-o", "index"),
         ("collect a --module words", "--module", "crawl"),
         ("status --redis redis://a.test/ --force", "--force", "purge"),
         ("worker --redis redis://a.test/ --workers 3", "--workers", "crawl"),
@@ -155,6 +153,48 @@ fn only_similar_options_are_suggested() {
         "unknown option '--max'; did you mean '--max-depth', '--max-pages' or '--max-bytes'? \
          Try 'crawler crawl --help'",
     );
+    error_is(
+        "crawl http://a.test/ --token x",
+        "unknown option '--token'; did you mean '--robots-token' or '--bearer-token'? Try 'crawler crawl --help'",
+    );
+}
+
+#[test]
+fn options_of_other_crawlers_are_translated() {
+    for (line, option, meant) in [
+        ("crawl http://a.test/ --depth 3", "--depth", "'--max-depth'"),
+        ("crawl http://a.test/ -l 3", "-l", "'--max-depth'"),
+        ("crawl http://a.test/ --level=3", "--level", "'--max-depth'"),
+        ("crawl http://a.test/ --no-robots", "--no-robots", "'--ignore-robots'"),
+        ("crawl http://a.test/ -o x", "-o", "'--module jsonl=FILE'"),
+        ("crawl http://a.test/ --output x", "--output", "'--module jsonl=FILE'"),
+        ("crawl http://a.test/ --mirror", "--mirror", "'--module mirror=DIR'"),
+        ("crawl http://a.test/ --threads 4", "--threads", "'--workers'"),
+        ("crawl http://a.test/ --json", "--json", "'--summary FILE' or '--progress json'"),
+        ("crawl http://a.test/ --format json", "--format", "'--summary FILE' or '--progress json'"),
+        ("crawl http://a.test/ --limit 9", "--limit", "'--max-pages'"),
+        ("crawl http://a.test/ --no-parent", "--no-parent", "'--scope prefix'"),
+        ("resume s --no-robots", "--no-robots", "'--ignore-robots'"),
+        ("status s --format json", "--format", "'--json'"),
+        ("diff s --json", "--json", "'--format json'"),
+    ] {
+        let command = line.split(' ').next().unwrap();
+        let expected =
+            format!("unknown option '{option}'; did you mean {meant}? Try 'crawler {command} --help'");
+        error_is(line, &expected);
+    }
+    for (options, remedy) in [
+        ("2 --no-robots", "unknown option '--no-robots'; did you mean '--ignore-robots'? Try"),
+        ("--depth 2", "unknown option '--depth'; the depth is the third argument; try"),
+        ("2 -o x", "unknown option '-o'; the directory is the second argument; try"),
+        ("2 --threads 4", "unknown option '--threads'; did you mean '--workers' of 'crawler crawl'? Try"),
+    ] {
+        error_is(&format!("http://a.test/ pages {options}"), &format!("{remedy} 'crawler --help'"));
+    }
+    error_is(
+        "crawl --version",
+        "unknown option '--version'; run 'crawler --version'; try 'crawler crawl --help'",
+    );
 }
 
 #[test]
@@ -166,12 +206,12 @@ fn negative_values_are_rejected_as_such() {
     }
     error_is(
         "http://a.test/ pages -1",
-        "invalid value '-1' for maxDepth: must not be negative; give a whole number from 0 to 4294967295; \
+        "invalid value '-1' for maxDepth: must not be negative; give a whole number from 0 to 4,294,967,295; \
          try 'crawler --help'",
     );
     error_is(
         "worker --redis redis://a.test/ --id -1",
-        "invalid value '-1' for --id: must not be negative; give a whole number from 0 to 65535; \
+        "invalid value '-1' for --id: must not be negative; give a whole number from 0 to 65,535; \
          try 'crawler worker --help'",
     );
     error_is(
@@ -184,7 +224,8 @@ fn negative_values_are_rejected_as_such() {
 #[test]
 fn missing_argument_is_named_with_the_usage() {
     for (line, missing, usage) in [
-        ("crawl", "<URL>...", "crawler crawl [OPTIONS] [URL]..."),
+        ("crawl", "<URL>...", "crawler crawl [OPTIONS] <URL>..."),
+        ("check", "<URL>...", "crawler check [OPTIONS] <URL>..."),
         ("resume", "<DIR>", "crawler resume [OPTIONS] <DIR> [URL]..."),
         (
             "show --state x",

@@ -71,13 +71,13 @@ fn two_options_do_not_write_the_same_file_or_stream() {
 fn files_are_not_written_where_an_output_writes_others() {
     let place = Place::new();
     for (stderr, message) in [
-        (place.classic("--log @/1"), "pages have such names there; give another name or directory"),
-        (place.classic("--summary @/12"), "pages have such names there"),
-        (place.classic("--save-cookies @/12"), "pages have such names there"),
-        (place.classic("--urls @/3"), "pages have such names there"),
-        (place.crawl("--module pages=@/p --summary @/p/1"), "pages have such names there"),
+        (place.classic("--log @/1"), "pages have names of this form there; give another name or directory"),
+        (place.classic("--summary @/12"), "pages have names of this form there"),
+        (place.classic("--save-cookies @/12"), "pages have names of this form there"),
+        (place.classic("--urls @/3"), "pages have names of this form there"),
+        (place.crawl("--module pages=@/p --summary @/p/1"), "pages have names of this form there"),
         (place.crawl("--module pages=@/p --log @/p"), "it is the directory of --module pages="),
-        (place.crawl("--module markdown=@/p --log @/p/1.md"), "pages have such names there"),
+        (place.crawl("--module markdown=@/p --log @/p/1.md"), "pages have names of this form there"),
         (place.crawl("--module mirror=@/m --log @/m/a/log"), "makes that directory"),
         (place.crawl("--module mirror=@/m --state @/m/state"), "makes that directory"),
         (place.crawl("--module jsonl=@/f/pages --log @/f"), "/f' is the file of --log"),

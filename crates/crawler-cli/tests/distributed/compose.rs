@@ -199,7 +199,7 @@ fn commands_of_the_containers_crawl_as_plain_processes() {
         assert_eq!(status, Some(143), "{output}");
     }
     assert!(start.elapsed() < grace);
-    assert!(containers.tool("stop", &[]).contains("is already over"));
+    assert!(containers.tool("stop", &[]).contains("is already finished"));
     assert!(containers.tool("purge", &[]).contains("purged crawl"));
     redis.signal(Signal::TERM);
     assert_eq!(redis.wait().0, Some(0));

@@ -335,7 +335,7 @@ fn later_worker_does_not_follow_a_public_seed_to_a_private_address() {
     assert!(stopped.contains("Not reached"), "{stopped}");
     fs::write(&file, "h0.test=127.0.0.1").unwrap();
     let resumed = crawl("50s");
-    assert!(resumed.contains("blocked address 1"), "{resumed}");
+    assert!(resumed.contains("private address 1"), "{resumed}");
     assert_eq!(fixture.web.hits(), 0);
 }
 

@@ -1,4 +1,4 @@
-//! The decisions of the frontier, as the web sees them: better URLs first, nobody held up by hosts that do not respond, and
+//! The decisions of the frontier, as the web sees them: better URLs first, no URL held up by hosts that do not respond, and
 //! small budgets that do not slow the crawl down.
 
 use std::time::{Duration, Instant};

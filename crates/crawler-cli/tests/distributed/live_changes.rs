@@ -6,7 +6,7 @@ use std::time::Duration;
 use crawler::internal::backend::redis::RedisCrawl;
 use crawler::internal::distributed::SharedCrawl;
 use crawler::internal::distributed::remote::RemoteCrawl;
-use crawler::internal::live_settings::ControlAction;
+use crawler::internal::live_settings::{ControlAction, ControlError};
 use serde_json::Value;
 use testweb::{Request, Response, Site, Web};
 
@@ -18,7 +18,7 @@ use super::process::{Process, wait_for};
 const HEARTBEATS: Duration = Duration::from_millis(1_500);
 
 /// Changes the crawl of a fixture.
-fn apply(fixture: &Fixture, action: ControlAction) -> Result<String, String> {
+fn apply(fixture: &Fixture, action: ControlAction) -> Result<String, ControlError> {
     let shared = SharedCrawl::new(RedisCrawl::new(fixture.redis_url.parse().unwrap(), "crawl"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { RemoteCrawl::attach(&shared).await.unwrap().control(action).await })
@@ -51,6 +51,11 @@ fn processes(fixture: &Fixture) -> Vec<(String, i64)> {
     let status = fixture.status();
     let members = status["members"].as_array().unwrap().iter();
     members.map(|member| (member["role"].to_string(), member["pid"].as_i64().unwrap())).collect()
+}
+
+/// How many URLs were skipped because their host is blocked. Their worker knows of the block.
+fn blocked(status: &Value) -> u64 {
+    status["skipped"]["by_reason"]["blocked"].as_u64().unwrap_or_default()
 }
 
 /// Waits until no request has come for several heartbeats and delays.
@@ -135,14 +140,15 @@ fn delay_and_budgets_change_while_the_crawl_runs() {
     fixture.wait_for_pages(8);
     let raised = Duration::from_millis(700);
     apply(&fixture, ControlAction::SetDelay(raised)).unwrap();
-    thread::sleep(HEARTBEATS);
-    let before = fixture.web.hits() + 1;
+    let latest_gaps = |count: usize| {
+        let log = fixture.web.log();
+        let latest: Vec<_> = log.iter().skip(log.len().saturating_sub(count + 1)).collect();
+        latest.windows(2).map(|pair| pair[1].started - pair[0].started).collect::<Vec<_>>()
+    };
+    wait_for("the raised delay", || latest_gaps(1)[0] >= raised);
+    let before = fixture.web.hits();
     wait_for("slow requests", || fixture.web.hits() > before + 3);
-    let log = fixture.web.log();
-    let later: Vec<_> = log.iter().skip(before).collect();
-    for pair in later.windows(2) {
-        assert!(pair[1].started - pair[0].started >= raised);
-    }
+    assert!(latest_gaps(fixture.web.hits() - before).iter().all(|gap| *gap >= raised));
     apply(&fixture, ControlAction::SetDelay(fixture.delay)).unwrap();
     let used = fixture.status()["pages"].as_u64().unwrap();
     apply(&fixture, ControlAction::SetMaxPages(used + 4)).unwrap();
@@ -151,7 +157,11 @@ fn delay_and_budgets_change_while_the_crawl_runs() {
     let pages = status["pages"].as_u64().unwrap();
     assert!(status["state"] == "stopped" && pages <= used + 20, "{status}");
     let error = apply(&fixture, ControlAction::Pause).unwrap_err();
-    assert_eq!(error, "cannot pause the crawl: it is not running; start it with `crawler crawl --redis`");
+    assert_eq!(error, ControlError::NotRunning("cannot pause the crawl: no process runs it".into()));
+    let (status, output) = Process::start(fixture.crawler(&["pause", "--redis", &fixture.redis_url])).wait();
+    assert_eq!(status, Some(1), "{output}");
+    let resume = "crawler: cannot pause the crawl: no process runs it; to resume it: crawler crawl URL --redis <URL> --crawl crawl";
+    assert_eq!(output.trim_end(), resume);
     assert!(apply(&fixture, ControlAction::AddSeed("http://b.test/".into())).is_err());
 
     // A new run has the limits of its command again.
@@ -178,9 +188,10 @@ fn hosts_are_blocked_and_seeds_added_while_the_crawl_runs() {
         ControlAction::SetDelay(Duration::from_secs(1 << 30)),
     ] {
         let error = apply(&fixture, action).unwrap_err();
+        let ControlError::Failed(error) = error else { panic!("{error:?}") };
         assert!(error.starts_with("cannot ") && !error.contains("secret"), "{error}");
     }
-    thread::sleep(HEARTBEATS);
+    fixture.wait_for_status("blocked URLs", |status| blocked(status) > 0);
     let requests = fixture.web.log().for_host("b.test").len();
     assert_eq!(processes(&fixture), before, "no process left");
     controller.wait_for_success();
@@ -191,7 +202,6 @@ fn hosts_are_blocked_and_seeds_added_while_the_crawl_runs() {
     let status = fixture.status();
     assert!(is_over(&status) && status["pending"] == 0, "{status}");
     let count = |value: &Value| value.as_u64().unwrap();
-    assert!(count(&status["skipped"]["by_reason"]["blocked"]) > 0, "{status}");
     assert_eq!(count(&status["pages"]) + count(&status["skipped"]["total"]), count(&status["admitted"]));
 }
 
@@ -209,7 +219,7 @@ fn site_of_two_hosts(many: usize) -> Site {
 #[test]
 #[ignore = "needs redis-server: run by make test"]
 fn many_urls_of_a_blocked_host_wait_for_no_delay_and_the_block_outlives_the_frontier() {
-    // With a quarter of a second for each of so many, the crawl would take half an hour.
+    // With a quarter of a second for each of them, the crawl would take half an hour.
     let many = 8_000;
     let web = Web::builder().site(site_of_two_hosts(many)).start();
     let fixture = Fixture { web, delay: Duration::from_secs(1), ..Fixture::new(1, 1) };
@@ -220,7 +230,7 @@ fn many_urls_of_a_blocked_host_wait_for_no_delay_and_the_block_outlives_the_fron
     let host = format!("other.site.test:{}", fixture.web.port());
     apply(&fixture, ControlAction::BlockHost(host)).unwrap();
     fixture.kill("frontier");
-    thread::sleep(HEARTBEATS);
+    fixture.wait_for_status("blocked URLs", |status| blocked(status) > 0);
     let requests = fixture.web.log().for_host("other.site.test").len();
     controller.wait_for_success();
     assert!(fixture.web.log().for_host("other.site.test").len() <= requests + 1, "one was in flight");
@@ -230,8 +240,7 @@ fn many_urls_of_a_blocked_host_wait_for_no_delay_and_the_block_outlives_the_fron
     assert!((1..=2).contains(&log.for_path("/robots.txt").len()));
     let status = fixture.status();
     assert!(is_over(&status) && status["pending"] == 0, "{status}");
-    let blocked = status["skipped"]["by_reason"]["blocked"].as_u64().unwrap();
-    assert!(blocked as usize + requests > many, "{status}");
+    assert!(blocked(&status) as usize + requests > many, "{status}");
     let url = fixture.web.url_of("other.site.test", &format!("/p/{}", many - 1));
     let why = fixture.run(&["why", &url, "--redis", &fixture.redis_url]);
     assert!(why.contains("outcome: blocked while the crawl ran"), "{why}");

@@ -72,7 +72,7 @@ fn all_processes_log_to_one_file_that_is_rotated_and_no_line_is_lost() {
 
 #[test]
 #[ignore = "needs redis-server: run by make test"]
-fn death_of_a_worker_and_outages_of_redis_are_logged() {
+fn killed_worker_and_outages_of_redis_are_logged() {
     let fixture = Fixture::slow(6, 12);
     let options = ["--log", "log", "--log-format", "json", "--dead-after", "2s"];
     let crawl = fixture.start_crawl(2, &options);

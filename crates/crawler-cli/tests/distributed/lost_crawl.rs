@@ -96,7 +96,7 @@ fn purge_ends_all_processes_at_once() {
     assert_eq!(status, Some(1), "{output}");
     assert!(output.contains(CRAWL_PURGED_WHILE_RUNNING), "{output}");
     assert!(!output.contains(CRAWL_UNKNOWN), "{output}");
-    // Requests in flight hold up no process: nobody would complete them.
+    // Requests in flight hold up no process: no frontier would complete them.
     let has_exited = |process: &Pid| test_kill_process(*process).is_err();
     wait_for("all processes to exit", || processes.iter().all(has_exited));
     // The marker of the purge expires by itself.

@@ -103,7 +103,7 @@ fn counts_are_exact_on_a_slow_network() {
     check_continues(&fixture, controller);
 }
 
-/// Loses replies, at most this many, until the crawl is over.
+/// Loses replies, at most this many, until the crawl has ended.
 fn crawl_with_losses(lose: impl Fn(&Proxy, u64)) {
     let max = variable("CRAWLER_LOSSES", 60);
     let fixture = Fixture::slow(12, 25);
@@ -272,7 +272,7 @@ fn check_owners_change_once(log: &Log, name: &str) {
 fn cut_off_worker_aborts_its_requests_before_another_worker_sends_them() {
     let mut fixture = Fixture::new(1, 1);
     let page = || Response::page("<title>late</title>");
-    // Nobody waits for the first response: it is aborted, or the test fails.
+    // No process waits for the first response: it is aborted, or the test fails.
     let responses = Response::sequence(vec![page().delay(Duration::from_secs(200)), page()]);
     fixture.web = Web::builder().host("slow.test", Site::new().response("/", responses)).start();
     let (proxy, url) = (Proxy::for_server(&fixture.redis), fixture.web.url_of("slow.test", "/"));
@@ -363,7 +363,7 @@ fn urls_of_a_worker_that_left_without_a_frontier_are_reassigned() {
     fixture.submit(&fixture.seed(), &["--dead-after", "2s"]);
     let roles = [&["frontier"][..], &["worker", "--id", "0"]].map(|it| Process::start(fixture.crawler(it)));
     fixture.wait_for_pages(3);
-    // Nobody takes the leases of the worker back.
+    // No process takes the leases of the worker back.
     for (role, signal) in roles.into_iter().zip([Signal::KILL, Signal::TERM]) {
         role.signal(signal);
         role.wait();

@@ -122,7 +122,7 @@ fn stop_command_stops_the_crawl() {
     assert!(fixture.run(&["stop"]).contains("stopping crawl 'crawl'"));
     let output = controller.wait_for_success();
     assert!(output.contains(STOPPED), "{output}");
-    assert!(fixture.run(&["stop"]).contains("is already over"));
+    assert!(fixture.run(&["stop"]).contains("is already finished"));
 }
 
 #[test]
@@ -148,9 +148,9 @@ fn crawl_command_with_other_settings_is_rejected_and_names_them() {
     let fixture = Fixture::new(3, 4);
     Process::start(fixture.crawl(1, &[])).wait_for_success();
     let (status, output) = Process::start(fixture.crawl(1, &["--queue-size", "7"])).wait();
-    assert_eq!(status, Some(1), "{output}");
+    assert_eq!(status, Some(2), "{output}");
     assert!(
-        output.contains("was started with another setting: --queue-size is 10000 there and 7 here"),
+        output.contains("was started with another setting: --queue-size is 10,000 there and 7 here"),
         "{output}"
     );
 }

@@ -44,7 +44,7 @@ use redb::{
 
 pub(crate) use self::batch::Batch;
 use self::lock::Lock;
-pub use self::open::{OpenState, PriorState, StateOptions, StateWriter, open, open_in_scope};
+pub use self::open::{CLOCK_INTERVAL, OpenState, PriorState, StateOptions, StateWriter, open, open_in_scope};
 pub(crate) use self::open::{restore_host, restore_page};
 pub use self::outputs::{OpenOutputs, RecordedOutput, StateOutputs};
 use self::panics::{DropGuarded, catch_panic};

@@ -31,14 +31,14 @@ pub enum WaitReason {
     /// The delay between the requests to all hosts of its site.
     SiteDelay(Duration),
     /// It gets no requests for a while, because its requests failed.
-    Resting {
+    BackingOff {
         /// For how long.
         for_: Duration,
         /// Its last failure.
         cause: String,
     },
     /// It gets no requests for longer than its delay: it asked for a pause, or its robots.txt failed.
-    Pause(Duration),
+    ServerDelay(Duration),
     /// It responds slowly.
     Slow,
     /// Its robots.txt could not be fetched yet, and why.
@@ -54,8 +54,12 @@ impl fmt::Display for WaitReason {
         match self {
             WaitReason::Delay(delay) => write!(f, "delay {}", limit(*delay)),
             WaitReason::SiteDelay(delay) => write!(f, "delay of the site {}", limit(*delay)),
-            WaitReason::Resting { for_, cause } => write!(f, "rests for {}: {cause}", whole_seconds(*for_)),
-            WaitReason::Pause(for_) => write!(f, "rests for {}", whole_seconds(*for_)),
+            WaitReason::BackingOff { for_, cause } => {
+                write!(f, "backing off for {}: {cause}", whole_seconds(*for_))
+            }
+            WaitReason::ServerDelay(for_) => {
+                write!(f, "waits {}, as the server requested", whole_seconds(*for_))
+            }
             WaitReason::Slow => f.write_str("slow"),
             WaitReason::RobotsTxt(cause) => write!(f, "robots.txt: {cause}"),
             WaitReason::Paused => f.write_str("paused"),
@@ -74,12 +78,15 @@ mod tests {
 
     #[test]
     fn times_are_as_people_write_them() {
-        let resting = |for_| WaitReason::Resting { for_, cause: "HTTP 503".into() }.to_string();
+        let resting = |for_| WaitReason::BackingOff { for_, cause: "HTTP 503".into() }.to_string();
         assert_eq!(WaitReason::Delay(Duration::from_nanos(27_895_189)).to_string(), "delay 28 ms");
         assert_eq!(WaitReason::Delay(Duration::from_nanos(1_507_302_745)).to_string(), "delay 1.507 s");
         assert_eq!(WaitReason::SiteDelay(Duration::from_millis(250)).to_string(), "delay of the site 250 ms");
-        assert_eq!(resting(Duration::from_millis(12_300)), "rests for 13 s: HTTP 503");
-        assert_eq!(resting(Duration::from_secs(600)), "rests for 10 m 00 s: HTTP 503");
-        assert_eq!(WaitReason::Pause(Duration::from_millis(59_001)).to_string(), "rests for 1 m 00 s");
+        assert_eq!(resting(Duration::from_millis(12_300)), "backing off for 13 s: HTTP 503");
+        assert_eq!(resting(Duration::from_secs(600)), "backing off for 10 m 00 s: HTTP 503");
+        assert_eq!(
+            WaitReason::ServerDelay(Duration::from_millis(59_001)).to_string(),
+            "waits 1 m 00 s, as the server requested"
+        );
     }
 }

@@ -24,7 +24,7 @@ use crate::prioritizer::ServiceStats;
 use crate::statistics::Statistics;
 
 /// The token prefix of a placeholder for a worker that has URLs but no member.
-const NO_MEMBER: &str = "nobody";
+const NO_MEMBER: &str = "no-member";
 
 /// How long an operation that failed waits for the frontier process to report why it ended.
 const END_TIMEOUT: Duration = Duration::from_secs(1);

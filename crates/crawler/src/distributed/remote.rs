@@ -14,7 +14,9 @@ use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role,
 use crate::backend::{AdmitCounts, Snapshot, WaitReason};
 use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crate::error::{Error, StorageError, StorageErrorKind, redis_error};
-use crate::live_settings::{ADDED_SEED_IS_BLOCKED, ControlAction, LiveSettings, added_seed, added_seed_text};
+use crate::live_settings::{
+    ADDED_SEED_IS_BLOCKED, ControlAction, ControlError, LiveSettings, added_seed, added_seed_text,
+};
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
 use crate::scope::Blocked;
 use crate::seed_list::{SeedIndex, SpooledSeeds};
@@ -95,9 +97,6 @@ pub enum NewMetadata<'a> {
     /// Settings for the crawl's processes. They restart with them, if they are new.
     Settings(&'a [u8]),
 }
-
-/// Why a crawl cannot be changed.
-const NOT_RUNNING: &str = "it is not running; start it with `crawler crawl --redis`";
 
 impl RemoteCrawl {
     /// What Redis has about a crawl apart from its settings. `None` if it was never started.
@@ -248,55 +247,56 @@ impl RemoteCrawl {
     }
 
     /// Changes the crawl while it runs. Returns a sentence that says what was done, or why not.
-    pub async fn control(&self, action: ControlAction) -> Result<String, String> {
+    pub async fn control(&self, action: ControlAction) -> Result<String, ControlError> {
         let failed = |error: Error| action.error(format!("{error:#}"));
         match &action {
             ControlAction::Stop => match self.stop().await.map_err(failed)? {
-                true => LiveSettings::default().with(&action).map(|(_, done)| done),
-                false => Err(action.error(NOT_RUNNING)),
+                true => Ok(LiveSettings::default().with(&action).map(|(_, done)| done)?),
+                false => Err(ControlError::not_running(&action)),
             },
-            ControlAction::AddSeed(seed) => {
-                let added = self.add_seed(seed).await.map_err(failed)?;
-                added.map_err(|why| action.error(why))
-            }
+            ControlAction::AddSeed(seed) => self.add_seed(&action, seed).await.map_err(failed)?,
             _ => self.change(&action).await.map_err(failed)?,
         }
     }
 
     /// Stores a change, which the processes of the crawl find with their next heartbeats.
-    async fn change(&self, action: &ControlAction) -> Result<Result<String, String>, Error> {
+    async fn change(&self, action: &ControlAction) -> Result<Result<String, ControlError>, Error> {
         loop {
             let (version, settings) = self.control.live_settings().await?;
             let (settings, done) = match settings.with(action) {
                 Ok(changed) => changed,
-                Err(error) => return Ok(Err(error)),
+                Err(error) => return Ok(Err(error.into())),
             };
             match self.control.set_live_settings(version, &settings).await? {
                 Stored::Yes => return Ok(Ok(done)),
                 Stored::Outdated => {}
-                Stored::Over => return Ok(Err(action.error(NOT_RUNNING))),
+                Stored::Over => return Ok(Err(ControlError::not_running(action))),
             }
         }
     }
 
     /// Admits a seed, after the scope was extended by it.
-    async fn add_seed(&self, seed: &str) -> Result<Result<String, String>, Error> {
+    async fn add_seed(
+        &self,
+        action: &ControlAction,
+        seed: &str,
+    ) -> Result<Result<String, ControlError>, Error> {
         let mut url = match added_seed(seed) {
             Ok(url) => url,
-            Err(why) => return Ok(Err(why)),
+            Err(why) => return Ok(Err(action.error(why).into())),
         };
         self.control.settings().strip_query.strip_url(&mut url);
         let (_, settings) = self.control.live_settings().await?;
         let is_blocked =
             |blocked: Option<Arc<Blocked>>| blocked.is_some_and(|all| all.contains(url.as_str()));
         if settings.blocked().is_ok_and(is_blocked) {
-            return Ok(Err(ADDED_SEED_IS_BLOCKED.into()));
+            return Ok(Err(action.error(ADDED_SEED_IS_BLOCKED).into()));
         }
         if !matches!(self.control.members().await?.1.phase, Phase::Seeding | Phase::Running) {
-            return Ok(Err(NOT_RUNNING.into()));
+            return Ok(Err(ControlError::not_running(action)));
         }
         let index = SeedIndex::entries(self.control.hash_key(), std::slice::from_ref(&url));
-        let seeds = SpooledSeeds::of(url.as_str(), index);
+        let seeds = SpooledSeeds::from_url(url.as_str(), index);
         let has_frontier = |members: &[Member]| members.iter().any(|member| member.role == Role::Frontier);
         let (admitted, _) = self.admit(NewMetadata::None, seeds, has_frontier).await?;
         Ok(Ok(added_seed_text(&url, admitted)))

@@ -188,12 +188,12 @@ impl Crawler {
             Ok(_) => stop.stop(),
         }
         // A frontier that was killed may be back soon, but not for a process that has to exit.
-        let patience = match &exit {
+        let reply_timeout = match &exit {
             Ok(RoleExit::CrawlEnded(_) | RoleExit::Changed) => shared.dead_after + LEAVE_TIMEOUT,
             Ok(RoleExit::Gone) => Duration::ZERO,
             _ => LEAVE_TIMEOUT,
         };
-        let is_done = WorkerEnd { backend: &backend, is_done, patience };
+        let is_done = WorkerEnd { backend: &backend, is_done, reply_timeout };
         let finished = is_done.wait(&mut membership, &liveness).await;
         let worked = working.await.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()));
         let exit = exit?;
@@ -357,7 +357,7 @@ struct WorkerEnd<'a> {
     backend: &'a RemoteBackend,
     is_done: watch::Receiver<bool>,
     /// How long the worker waits for a frontier that does not reply.
-    patience: Duration,
+    reply_timeout: Duration,
 }
 
 impl WorkerEnd<'_> {
@@ -368,7 +368,7 @@ impl WorkerEnd<'_> {
         liveness: &LivenessGuard,
     ) -> Result<bool, BackendError> {
         loop {
-            if self.backend.unanswered_for().is_some_and(|time| time >= self.patience) {
+            if self.backend.unanswered_for().is_some_and(|time| time >= self.reply_timeout) {
                 self.backend.close();
                 return Ok(false);
             }

@@ -1,4 +1,4 @@
-//! Fetches one URL: checks robots.txt, waits for the host's throttle, downloads, and retries once after a transient
+//! Fetches one URL: checks robots.txt, waits for the host's throttle, downloads, and retries once after a temporary
 //! failure.
 
 use std::sync::Arc;
@@ -173,7 +173,7 @@ impl Fetcher {
             download = self.download(url, budget).await?;
         }
         if download.status == NOT_MODIFIED {
-            return Ok(FetchResult::NotModified(Validators::of(&download.headers)));
+            return Ok(FetchResult::NotModified(Validators::from_headers(&download.headers)));
         }
         match download.redirect {
             Some(location) => Ok(FetchResult::Redirect(location)),
@@ -181,10 +181,10 @@ impl Fetcher {
         }
     }
 
-    /// Requests a page, and retries once if the first failure is transient.
+    /// Requests a page, and retries once if the first failure is temporary.
     async fn download(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
         let failure = match self.try_download(url, budget).await {
-            Err(failure) if failure.is_transient() => failure,
+            Err(failure) if failure.is_retryable() => failure,
             result => return result,
         };
         // A stale keep-alive connection says nothing about the server's health, so the retry needs no pause.

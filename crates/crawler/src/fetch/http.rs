@@ -392,7 +392,7 @@ async fn timeout_without_waits<T>(
     }
 }
 
-/// The failure of a request that a proxy forwards, which may be that of the proxy or of the server. So it may pass, even if
+/// The failure of a request that a proxy forwards, which may be that of the proxy or of the server. So it is temporary, even if
 /// the response is invalid.
 fn failure_through(proxy: &ProxyServer, failure: Outcome) -> Outcome {
     let named = |cause: String| format!("{cause} (through the proxy {proxy})");

@@ -50,12 +50,12 @@ pub trait FetchBudget: ByteBudget {
     /// Called when the request has received nothing for a while, and when it receives something again.
     fn set_silent(&self, _is_silent: bool) {}
 
-    /// Whether the caller fetches a URL again after a failure that may pass. Otherwise the fetcher does so.
+    /// Whether the caller fetches a URL again after a temporary failure. Otherwise the fetcher does so.
     fn retries_later(&self) -> bool {
         false
     }
 
-    /// Called after a request that was sent again after a failure that may pass.
+    /// Called after a request that was sent again after a temporary failure.
     fn retried(&self) {}
 
     /// Whether the request is for a robots.txt.
@@ -442,7 +442,7 @@ impl PoliteClient {
         failure: Option<&Outcome>,
     ) {
         let RequestProgress { is_sent, response } = byte_counter.progress();
-        let failure = failure.filter(|failure| FailureKind::of(failure).is_some());
+        let failure = failure.filter(|failure| FailureKind::from_outcome(failure).is_some());
         if !is_sent && failure.is_none() {
             return;
         }

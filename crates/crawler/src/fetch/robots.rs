@@ -334,8 +334,8 @@ impl From<Outcome> for Failure {
     fn from(outcome: Outcome) -> Failure {
         // Every status that is a failure of a robots.txt may change, also those that are final for a page.
         let is_failed_status = matches!(outcome, Outcome::HttpStatus { .. });
-        let is_transient = (outcome.is_transient() || is_failed_status) && !outcome.exceeds_max_retry_after();
-        let failure = Failure { outcome, retry: if is_transient { Retry::Here } else { Retry::Nowhere } };
+        let is_retryable = (outcome.is_retryable() || is_failed_status) && !outcome.exceeds_max_retry_after();
+        let failure = Failure { outcome, retry: if is_retryable { Retry::Here } else { Retry::Nowhere } };
         if is_unreachable(&failure.outcome) { failure } else { failure.unavailable() }
     }
 }

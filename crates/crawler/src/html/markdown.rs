@@ -244,7 +244,7 @@ impl<'t, 'p> Writer<'t, 'p> {
         }
     }
 
-    /// Whether no item of a list has more than one paragraph, besides lists.
+    /// Whether no item of a list has more than one paragraph, apart from lists.
     fn is_tight_list(&self, items: &[NodeId]) -> bool {
         items.iter().all(|item| {
             let children = self.children(*item);

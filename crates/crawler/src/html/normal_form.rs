@@ -5,7 +5,7 @@ use url::{Position, Url};
 
 use super::BadLink;
 
-/// Brings a parsed http or https URL into its normal form. The `url` crate has already normalised the scheme, the host,
+/// Brings a parsed http or https URL into its normal form. The `url` crate has already normalized the scheme, the host,
 /// a default port and dot segments. The normal form has, in addition:
 ///
 /// - no dots at the end of the host: `h.test.` names the same host as `h.test`

@@ -20,7 +20,7 @@ pub struct Reference<'a> {
     pub kind: ReferenceKind,
     /// The URL as the page has it, decoded.
     pub target: &'a str,
-    /// The URL, normalised and without its fragment.
+    /// The URL, normalized and without its fragment.
     pub url: Result<&'a str, BadLink>,
     /// The fragment, as spelled in the page.
     pub fragment: Option<&'a str>,

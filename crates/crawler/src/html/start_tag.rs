@@ -41,7 +41,7 @@ const ATTRIBUTES: usize = Attribute::Title as usize + 1;
 
 impl Attribute {
     #[inline]
-    fn of(name: Name, spelling: &[u8]) -> Option<Attribute> {
+    fn from_name(name: Name, spelling: &[u8]) -> Option<Attribute> {
         const fn named(name: &str) -> Name {
             Name::new(name.as_bytes())
         }
@@ -182,7 +182,7 @@ impl<'p> StartTag<'p> {
         };
         let mut found = [None; ATTRIBUTES];
         attributes::for_each(page, at, |name, spelling, value| {
-            if let Some(attribute) = Attribute::of(name, spelling) {
+            if let Some(attribute) = Attribute::from_name(name, spelling) {
                 found[attribute as usize].get_or_insert((spelling, value));
             }
         })?;

@@ -211,7 +211,7 @@ fn push_after_scheme(target: &str, out: &mut String) -> bool {
     }
 }
 
-/// Whether a host is a lower-case name that normalisation does not change: no IP address in any notation, no punycode.
+/// Whether a host is a lower-case name that normalization does not change: no IP address in any notation, no punycode.
 fn is_plain_host(host: &str) -> bool {
     let mut last_label = "";
     host.len() <= MAX_PLAIN_HOST_BYTES

@@ -307,7 +307,7 @@ impl Check {
             Outcome::HttpStatus { code, .. } => Some(code),
             _ => record.request.status,
         };
-        let verdict = Verdict::of(&record.outcome);
+        let verdict = Verdict::from_outcome(&record.outcome);
         UrlEntry {
             url: record.url().into(),
             verdict,

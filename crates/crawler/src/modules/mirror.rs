@@ -119,7 +119,7 @@ impl<'r> RecordHead<'r> {
             RecordedMedia::Text => Media::Text,
         });
         let path = self.url.split('?').next().unwrap_or_default();
-        FileType::of(self.content_type.as_deref(), media, path)
+        FileType::new(self.content_type.as_deref(), media, path)
     }
 }
 

@@ -72,7 +72,7 @@ impl Warc {
             return Err("it needs a file with a name".into());
         }
         let warc = Warc {
-            encoding: Encoding::of(Path::new(path)).map_or(Encoding::Gzip, |(encoding, _)| encoding),
+            encoding: Encoding::from_path(Path::new(path)).map_or(Encoding::Gzip, |(encoding, _)| encoding),
             keeps_requisites: options.is_empty(),
             settings: ArchiveSettings::default(),
             info: CrawlInfo::default(),

@@ -6,7 +6,7 @@ use super::{LINKS_FOLLOWED, Outcome};
 use crate::scope::RejectReason;
 
 /// The labels of outcomes. Redis stores their indices, so the order must not change.
-pub(crate) const LABELS: [&str; 39] = [
+pub(crate) const LABELS: [&str; 38] = [
     "page",
     "redirect",
     "redirect out of scope",
@@ -20,7 +20,6 @@ pub(crate) const LABELS: [&str; 39] = [
     "too large",
     HTTP,
     "DNS",
-    "blocked address",
     "connection",
     "TLS",
     "timeout",

@@ -61,7 +61,7 @@ impl Crawler {
         // Their files must be new, and may be truncated once they are recorded.
         let start = self.fresh_start();
         drop(OutputFiles::open(&self.outputs[kept.len()..], start).map_err(Error::Output)?);
-        let written = WrittenOutputs::of(state, &recorded)?;
+        let written = WrittenOutputs::new(state, &recorded)?;
         let mut new_lengths = written.complete(&kept)?;
         let completed = written.complete(&removed).and_then(|_| {
             removed.iter().try_for_each(|index| recorded[*index].finish()).map_err(Error::Output)
@@ -108,7 +108,7 @@ pub(super) struct WrittenOutputs<'s> {
 
 impl<'s> WrittenOutputs<'s> {
     /// The outputs that the state has recorded.
-    pub(super) fn of(
+    pub(super) fn new(
         state: &'s StateOutputs,
         outputs: &'s [RecordedOutput],
     ) -> Result<WrittenOutputs<'s>, Error> {

@@ -24,6 +24,7 @@ impl Crawler {
             metadata: std::mem::take(&mut self.metadata),
             retry_failed: self.retry_failed,
             recrawl: self.recrawl,
+            clock_interval: durable::CLOCK_INTERVAL,
         };
         let outputs = || self.outputs.iter().map(|spec| &spec.output);
         let keeps_requisites = outputs().any(|output| output.keeps_requisites());

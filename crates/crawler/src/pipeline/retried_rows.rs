@@ -45,7 +45,7 @@ pub(super) fn remove(outputs: &[OutputSpec], state: &StateOutputs) -> Result<(),
     if failed.is_empty() {
         return Ok(());
     }
-    let mut lengths = WrittenOutputs::of(state, &state.outputs()?)?.complete_all()?;
+    let mut lengths = WrittenOutputs::new(state, &state.outputs()?)?.complete_all()?;
     for file in &files {
         lengths[file.index] =
             file.copy_without(lengths[file.index], |url| failed.contains(&state.url_id(url)))?;
@@ -139,6 +139,7 @@ mod tests {
         crawler.derive_settings();
         let options = StateOptions {
             recrawl: None,
+            clock_interval: durable::CLOCK_INTERVAL,
             config: crawler.settings.clone(),
             delay: crawler.config.longest_delay(),
             recorded_settings: crawler.recorded_settings(),

@@ -152,7 +152,7 @@ impl Index {
         }
     }
 
-    /// Whether so many pages are forgotten that the others are to be moved together.
+    /// Whether enough pages are forgotten to move the others together.
     pub fn is_sparse(&self) -> bool {
         self.forgotten > MIN_FORGOTTEN.max(self.pages.len() / FORGOTTEN_PART)
     }

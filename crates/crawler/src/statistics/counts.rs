@@ -129,12 +129,12 @@ pub enum FailureKind {
     /// The proxy could not be used, or refused to connect.
     Proxy,
     /// The host has an address to which pages must not lead the crawler.
-    BlockedAddress,
+    PrivateAddress,
 }
 
 impl FailureKind {
     /// The kind of an outcome that is a failed request; `None` if the server responded, or no request was made.
-    pub fn of(outcome: &Outcome) -> Option<FailureKind> {
+    pub fn from_outcome(outcome: &Outcome) -> Option<FailureKind> {
         Some(match outcome {
             Outcome::DnsFailed { .. } => FailureKind::Dns,
             Outcome::ConnectionFailed { .. } => FailureKind::Connect,
@@ -142,7 +142,7 @@ impl FailureKind {
             Outcome::Timeout { .. } => FailureKind::Timeout,
             Outcome::InvalidResponse { .. } => FailureKind::Protocol,
             Outcome::ProxyFailed { .. } => FailureKind::Proxy,
-            Outcome::BlockedAddress { .. } => FailureKind::BlockedAddress,
+            Outcome::BlockedAddress { .. } => FailureKind::PrivateAddress,
             _ => return None,
         })
     }
@@ -159,7 +159,7 @@ pub struct FailureCounts {
     pub timeout: u64,
     pub protocol: u64,
     pub proxy: u64,
-    pub blocked_address: u64,
+    pub private_address: u64,
 }
 
 impl FailureCounts {
@@ -172,7 +172,7 @@ impl FailureCounts {
             ("timeout", self.timeout),
             ("protocol", self.protocol),
             ("proxy", self.proxy),
-            ("blocked_address", self.blocked_address),
+            ("private_address", self.private_address),
         ]
     }
 
@@ -188,8 +188,8 @@ impl FailureCounts {
 
     /// The counts in the order of [`FailureKind`].
     fn all_mut(&mut self) -> [&mut u64; 7] {
-        let FailureCounts { dns, connect, tls, timeout, protocol, proxy, blocked_address } = self;
-        [dns, connect, tls, timeout, protocol, proxy, blocked_address]
+        let FailureCounts { dns, connect, tls, timeout, protocol, proxy, private_address } = self;
+        [dns, connect, tls, timeout, protocol, proxy, private_address]
     }
 
     pub(super) fn merge(&mut self, other: &FailureCounts) {

@@ -77,7 +77,7 @@ pub struct HostStatistics {
 }
 
 impl HostStatistics {
-    /// Whether so many of the last requests failed that the host is said to keep failing.
+    /// Whether the last [`KEEPS_FAILING`] requests failed.
     pub fn keeps_failing(&self) -> bool {
         self.consecutive_failures >= KEEPS_FAILING
     }

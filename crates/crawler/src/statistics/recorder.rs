@@ -106,7 +106,7 @@ pub struct PageFacts {
 
 impl PageFacts {
     /// The facts of a page that is not used any more.
-    pub(crate) fn of(page: Page) -> PageFacts {
+    pub(crate) fn from_page(page: Page) -> PageFacts {
         PageFacts {
             language: page.language(),
             bytes: page.body.len() as u64,
@@ -174,7 +174,7 @@ impl Recorder {
         if let Some(time) = request.download {
             statistics.stages.download.record(time);
         }
-        let kind = request.failure.and_then(FailureKind::of);
+        let kind = request.failure.and_then(FailureKind::from_outcome);
         if let Some(kind) = kind {
             statistics.failures.record(kind);
         }

@@ -33,7 +33,7 @@ const IDENTITY_BYTES: u64 = 4096;
 pub struct Archives {
     /// All of them; the WARC files of a WACZ file one by one.
     pub list: Vec<Archive>,
-    /// The bytes of all of them, if no one is standard input.
+    /// The bytes of all of them, if none is standard input.
     pub total_bytes: Option<u64>,
     /// Depends on what the files contain, and not on their names.
     pub identity: u128,

@@ -62,7 +62,7 @@ pub fn is_indexed(record_type: RecordType, content_type: Option<&str>) -> bool {
 impl IndexEntry {
     /// The entry of a record in a file of this name. The digest is that of its payload, if its header has none. An error says why
     /// it cannot be in an index.
-    pub fn of(
+    pub fn from_record(
         record: &WarcRecord,
         filename: &str,
         digest: impl FnOnce() -> Option<String>,

@@ -46,7 +46,7 @@ impl Encoding {
     }
 
     /// The encoding that the name of a file says, and the name without its extension. `None` if it has another one.
-    pub fn of(path: &Path) -> Option<(Encoding, &str)> {
+    pub fn from_path(path: &Path) -> Option<(Encoding, &str)> {
         let name = path.file_name().and_then(OsStr::to_str)?;
         Encoding::ALL.into_iter().find_map(|encoding| {
             let stem = name.strip_suffix(encoding.extension()).filter(|stem| !stem.is_empty())?;
@@ -120,7 +120,7 @@ mod tests {
             ("crawl.gz", None),
             (".warc.gz", None),
         ] {
-            assert_eq!(Encoding::of(Path::new(name)), expected, "{name}");
+            assert_eq!(Encoding::from_path(Path::new(name)), expected, "{name}");
         }
     }
 

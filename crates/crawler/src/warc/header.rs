@@ -175,9 +175,9 @@ fn version(line: &[u8]) -> Option<&str> {
 
 /// Whether these bytes start a record: a version line, and a field of a record after it. `None` if they are too few.
 pub fn starts_record(bytes: &[u8]) -> Option<bool> {
-    const LONGEST_VERSION: usize = b"WARC/1.234\r\n".len();
-    let Some(end) = bytes.iter().take(LONGEST_VERSION).position(|byte| *byte == b'\n') else {
-        let may_start = bytes.len() < LONGEST_VERSION && b"WARC/".iter().zip(bytes).all(|(a, b)| a == b);
+    const MAX_VERSION_BYTES: usize = b"WARC/1.234\r\n".len();
+    let Some(end) = bytes.iter().take(MAX_VERSION_BYTES).position(|byte| *byte == b'\n') else {
+        let may_start = bytes.len() < MAX_VERSION_BYTES && b"WARC/".iter().zip(bytes).all(|(a, b)| a == b);
         return if may_start { None } else { Some(false) };
     };
     let line = bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]);

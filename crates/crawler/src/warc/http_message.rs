@@ -124,8 +124,8 @@ pub fn without_chunks(body: &[u8]) -> Option<Vec<u8>> {
 
 /// The size of the chunk that starts here, and the length of the line that says it.
 fn chunk_size(bytes: &[u8]) -> Option<(usize, usize)> {
-    const LONGEST_LINE: usize = 4096;
-    let end = memchr(b'\n', &bytes[..bytes.len().min(LONGEST_LINE)])?;
+    const MAX_LINE_BYTES: usize = 4096;
+    let end = memchr(b'\n', &bytes[..bytes.len().min(MAX_LINE_BYTES)])?;
     let line = &bytes[..end];
     let size = line.split(|byte| *byte == b';').next()?.trim_ascii();
     if size.is_empty() || !size.iter().all(u8::is_ascii_hexdigit) {

@@ -101,7 +101,7 @@ impl Indexer<'_> {
         let payload = RefCell::new(PayloadHash::default());
         let kept = self.kept;
         let wanted = |header: &RecordHeader| {
-            payload.replace(PayloadHash::of(header));
+            payload.replace(PayloadHash::from_header(header));
             if is_in_index(header) { kept(header).max(MAX_HEAD_BYTES) } else { 0 }
         };
         loop {
@@ -126,7 +126,7 @@ impl Indexer<'_> {
                     archive.name
                 )));
             }
-            match IndexEntry::of(&record, &filename, || payload.take().finish()) {
+            match IndexEntry::from_record(&record, &filename, || payload.take().finish()) {
                 Ok(entry) => {
                     self.report.entries += 1;
                     each(entry, record)?;
@@ -196,7 +196,7 @@ struct PayloadHash {
 }
 
 impl PayloadHash {
-    fn of(header: &RecordHeader) -> PayloadHash {
+    fn from_header(header: &RecordHeader) -> PayloadHash {
         let record_type = header.record_type();
         let has_payload = is_in_index(header) && record_type != RecordType::Revisit;
         let is_missing = has_payload && header.get("WARC-Payload-Digest").is_none();

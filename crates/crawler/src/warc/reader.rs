@@ -73,7 +73,7 @@ enum Failure {
     /// Its bytes are wrong: after them.
     Content(String),
     /// The next record starts before its end: here.
-    Torn(String),
+    Truncated(String),
 }
 
 impl From<StreamError> for Failure {
@@ -192,7 +192,7 @@ impl WarcReader {
                 continue;
             }
             if line_start > 0 && line_start == header.len() && starts_record(bytes) == Some(true) {
-                return Err(Failure::Torn(NO_HEADER_END.into()));
+                return Err(Failure::Truncated(NO_HEADER_END.into()));
             }
             let line_end = memchr(b'\n', bytes);
             let taken = line_end.map_or(bytes.len(), |end| end + 1);
@@ -242,20 +242,20 @@ impl WarcReader {
         Ok(block)
     }
 
-    /// Some writers cut an archive into members of equal size. If a record starts in the next member, the current one is torn.
+    /// Some writers cut an archive into members of equal size. If a record starts in the next member, the current one is truncated.
     fn continue_in_next_member(&mut self, missing: &str) -> Result<(), Failure> {
-        let torn = || Failure::Torn(missing.to_owned());
+        let truncated = || Failure::Truncated(missing.to_owned());
         if self.stream.is_plain() {
             return Err(Failure::Content(missing.to_owned()));
         }
         match self.stream.next_member() {
             Ok(true) => {}
-            Ok(false) => return Err(torn()),
+            Ok(false) => return Err(truncated()),
             Err(StreamError::Damaged(_)) => return Err(Failure::Compression(missing.to_owned())),
             Err(StreamError::Io(error)) => return Err(Failure::Io(error)),
         }
         match self.stream.peek(PEEK) {
-            Ok(start) if starts_record(start) == Some(true) => Err(torn()),
+            Ok(start) if starts_record(start) == Some(true) => Err(truncated()),
             // What is damaged in the next member is said when it is read.
             _ => Ok(()),
         }
@@ -285,7 +285,7 @@ impl WarcReader {
                 self.stream.recover()?;
                 cause
             }
-            Failure::Torn(cause) => cause,
+            Failure::Truncated(cause) => cause,
             Failure::Content(cause) => {
                 if self.stream.is_plain() {
                     self.stream.rewind_plain(offset + 1)?;

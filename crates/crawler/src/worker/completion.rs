@@ -24,7 +24,7 @@ const MODULE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) enum Completed {
     /// One that was fetched, of this host.
     Fetched(Arc<str>),
-    /// So many without a request.
+    /// This number of leases, without a request.
     Skipped(usize),
 }
 
@@ -100,11 +100,11 @@ impl<R: Backend> Worker<R> {
             let page = self.run_modules(page).await?;
             completion.writes = pipeline.render(&page);
             if pipeline.wants_urls() {
-                let record = UrlRecord::of(completion, Outcome::Page, Some(&page));
+                let record = UrlRecord::from_completion(completion, Outcome::Page, Some(&page));
                 pipeline.add_url(&record, &mut completion.writes);
             }
             self.fetcher.recorder().record_stage(Stage::Modules, started.elapsed());
-            facts = Some(PageFacts::of(page));
+            facts = Some(PageFacts::from_page(page));
         }
         if let Some(record) = self.record(completion)
             && self.call_modules(move |pipeline| pipeline.process_url(&record)).await != Some(true)

@@ -21,7 +21,8 @@ impl<R: Backend> Worker<R> {
         if is_page && !is_wanted {
             return None;
         }
-        let record = UrlRecord::of(completion, sitemap::outcome(&lease.url, outcome.clone()), None);
+        let record =
+            UrlRecord::from_completion(completion, sitemap::outcome(&lease.url, outcome.clone()), None);
         if !is_page {
             pipeline.add_url(&record, &mut completion.writes);
         }

@@ -12,7 +12,7 @@ impl<R: Backend> Worker<R> {
     /// The validators of a response, if visits are remembered.
     pub(super) fn validators(&self, headers: &HeaderMap) -> Validators {
         match self.context.keeps_visits {
-            true => Validators::of(headers),
+            true => Validators::from_headers(headers),
             false => Validators::default(),
         }
     }

@@ -112,6 +112,7 @@ async fn failing_state_ends_a_crawl_whose_host_has_a_cooldown() {
     let directory = tempfile::tempdir().unwrap();
     let options = StateOptions {
         recrawl: None,
+        clock_interval: durable::CLOCK_INTERVAL,
         config: config(),
         delay: Duration::ZERO,
         recorded_settings: RecordedSettings::default(),

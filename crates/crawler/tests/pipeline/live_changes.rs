@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crawler::internal::backend::Budget;
 use crawler::internal::backend::durable::StateReader;
-use crawler::internal::live_settings::{ControlAction, CrawlControl};
+use crawler::internal::live_settings::{ControlAction, ControlError, CrawlControl};
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport};
 use crawler::internal::scope::Scope;
@@ -108,7 +108,7 @@ fn time_of_a_pause_does_not_count_towards_the_maximum_time() {
     let hits = web.hits();
     let report = running.finish();
     assert_eq!(report.end, CrawlEnd::TimeLimit);
-    assert!(web.hits() > hits, "it went on after the pause");
+    assert!(web.hits() > hits, "it continued after the pause");
     assert!(report.elapsed < 2 * max_time, "{:?}", report.elapsed);
 }
 
@@ -249,7 +249,7 @@ fn site_of_two_hosts() -> Web {
     Web::builder().host("www.site.test", site()).host("other.site.test", site()).start()
 }
 
-/// With a delay of half a second for each of so many, a crawl would take hours.
+/// With a delay of half a second for each of them, a crawl would take hours.
 const MANY: usize = 10_000;
 const LONG_DELAY: Duration = Duration::from_secs(2);
 
@@ -410,7 +410,7 @@ fn stopped_crawl_finishes_its_requests() {
 }
 
 /// Changes the crawl of another process, as far as the reader of its state knows.
-fn apply(directory: &Path, action: ControlAction) -> Result<String, String> {
+fn apply(directory: &Path, action: ControlAction) -> Result<String, ControlError> {
     StateReader::open(directory).unwrap().control(action)
 }
 
@@ -440,8 +440,7 @@ fn crawl_with_a_state_is_changed_through_its_socket_and_resumes_with_its_own_set
     let report = running.finish();
     assert_eq!(report.end, CrawlEnd::Stopped);
     let error = apply(&state, ControlAction::Pause).unwrap_err();
-    let command = format!("crawler resume '{}'", state.display());
-    assert_eq!(error, format!("cannot pause the crawl: no process runs it; run it with: {command}"));
+    assert_eq!(error, ControlError::NotRunning("cannot pause the crawl: no process runs it".into()));
     // It is not paused any more, and the seed is in its scope.
     let report = Running::start(durable()).finish();
     assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Finished, 25));

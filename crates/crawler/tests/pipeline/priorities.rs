@@ -230,10 +230,10 @@ fn urls_that_still_wait_are_ranked_again_when_the_service_is_back() {
     assert!(high * 10 > left * 8, "of the next {left} pages, {high} have the best rank");
 }
 
-/// What a prioritizer was told about a URL: its path, and text and position of the link.
+/// What a prioritizer got for a URL: its path, and text and position of the link.
 type SeenLinks = Arc<Mutex<BTreeMap<String, Option<(String, u32)>>>>;
 
-/// Records what it is told about URLs.
+/// Records what it gets for URLs.
 struct RecordingPrioritizer {
     seen: SeenLinks,
     wants_source_links: bool,

@@ -211,7 +211,7 @@ fn private_addresses_stay_blocked_for_requisites() {
     fs::write(directory.path().join("dns"), "other.test=127.0.0.1\n").unwrap();
     let report = report.run_blocking().unwrap();
     assert_eq!(requests(&web), ["a.test/docs/"]);
-    assert_eq!(report.snapshot.outcomes["blocked address"], 1, "{:?}", report.snapshot.outcomes);
+    assert_eq!(report.snapshot.outcomes["private address"], 1, "{:?}", report.snapshot.outcomes);
 }
 
 #[test]

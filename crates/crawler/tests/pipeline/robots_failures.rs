@@ -55,7 +55,7 @@ fn urls_of_a_host_whose_robots_txt_fails_for_good_get_an_outcome() {
 }
 
 #[test]
-fn urls_of_a_host_wait_for_a_limited_time_whatever_the_server_asks_for() {
+fn urls_of_a_host_wait_for_a_limited_time_whatever_the_server_requests() {
     let busy = Response::status(503).header("retry-after", "1");
     let web = web(3, vec![busy]);
     let crawl = crawl(&web, "start.test").configure_backend(|settings| settings.similarity = None);

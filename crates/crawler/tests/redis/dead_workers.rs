@@ -78,7 +78,7 @@ fn process_whose_number_another_one_has_gets_nothing_and_changes_nothing() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn delay_of_a_host_applies_after_the_death_of_its_worker() {
+fn delay_of_a_host_applies_after_its_worker_was_killed() {
     let server = Server::start();
     block_on(async {
         let crawl = TestCrawl { delay: Duration::from_millis(400), ..TestCrawl::new(&server, "delays") };
@@ -89,7 +89,7 @@ fn delay_of_a_host_applies_after_the_death_of_its_worker() {
         lease(&dead, 2).await;
         dead.set_host_delay("slow.test", slow).await.unwrap();
         frontier.process.remove_worker(FIRST).unwrap();
-        // Another worker gets a host after its delay, or is told to wait for the rest of it.
+        // Another worker gets a host after its delay, or has to wait for the rest of it.
         let removed = tokio::time::Instant::now();
         let leases = lease(&other, 1).await;
         assert_eq!(&*leases[0].url, "http://quick.test/");

@@ -196,7 +196,7 @@ impl Tree {
     }
 }
 
-/// What the workers were told about their completions: the page numbers by URL.
+/// The replies to the completions of the workers: the page numbers by URL.
 #[derive(Default)]
 pub struct Ledger(Mutex<BTreeMap<String, Option<u64>>>);
 

@@ -168,7 +168,7 @@ fn urls_of_a_crawl_that_is_resumed_too_late_count_as_not_reached() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn crawl_stopped_by_a_budget_goes_on_with_a_larger_one() {
+fn crawl_stopped_by_a_budget_continues_with_a_larger_one() {
     let server = Server::start();
     block_on(async {
         let mut crawl = test_crawl(&server, "raised");
@@ -261,17 +261,24 @@ fn process_may_raise_budgets_and_change_no_other_setting() {
         let raised = BackendConfig { max_pages: 200, max_pages_per_host: u64::MAX, ..original.clone() };
         // A rejected process changes nothing.
         let other = open(BackendConfig { ttl: Duration::from_secs(1), ..raised.clone() }).await;
-        assert!(other.contains("--ttl is 1h there and 1s here"), "{other}");
+        assert!(other.contains("setting: ttl is 1h there and 1s here"), "{other}");
         let mixed = open(BackendConfig { max_bytes: 1, ..raised.clone() }).await;
-        assert!(mixed.contains("--max-bytes is 1048576") && mixed.contains("raised, not lowered"), "{mixed}");
+        assert!(
+            mixed.contains("setting: max-bytes is 1,048,576 there and 1 here")
+                && mixed.contains("raised, not lowered"),
+            "{mixed}"
+        );
         assert_eq!(open(original.clone()).await, "");
         assert_eq!(open(raised.clone()).await, "");
         let lowered = open(original).await;
-        assert!(lowered.contains("--max-pages is 200 in the crawl 'terms'"), "{lowered}");
-        assert!(lowered.contains("and 100 here; it can be raised, not lowered"), "{lowered}");
+        assert!(lowered.contains("the crawl 'terms' on Redis at "), "{lowered}");
+        assert!(
+            lowered.contains("setting: max-pages is 200 there and 100 here; it can be raised, not lowered"),
+            "{lowered}"
+        );
         assert_eq!(open(BackendConfig { max_pages: u64::MAX, ..raised.clone() }).await, "");
         let unlimited = open(raised).await;
-        assert!(unlimited.contains("--max-pages is unlimited"), "{unlimited}");
+        assert!(unlimited.contains("setting: max-pages is unlimited there and 200 here"), "{unlimited}");
     });
 }
 

@@ -171,7 +171,7 @@ fn seeds_that_wait_for_a_frontier_are_admitted_in_small_steps() {
         })
         .await;
         assert_eq!(frontier.snapshot().await.admitted, seeds as u64);
-        // Redis serves nobody else while a script runs.
+        // Redis serves no other client while a script runs.
         let statistics: String = server.query("INFO commandstats");
         let scripts = statistics.split("cmdstat_evalsha:calls=").nth(1).unwrap();
         let scripts: usize = scripts.split(',').next().unwrap().parse().unwrap();

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crawler::internal::backend::redis::RemoteBackend;
 use crawler::internal::backend::{Backend, ContentMatch};
@@ -11,7 +10,7 @@ use testredis::{Mode, Proxy, Server};
 use tokio::task::JoinSet;
 
 use super::block_on;
-use super::distributed_crawl::TestCrawl;
+use super::distributed_crawl::{TestCrawl, wait_until};
 
 const WORDS: usize = 400;
 /// Pages that start this many words apart are similar; pages that start twice as many words apart are not.
@@ -104,7 +103,9 @@ fn slow_worker_holds_up_no_other_and_its_page_is_decided_by_what_is_stored() {
         proxy.set_mode(Mode::Hold);
         let (process, body) = (Arc::clone(&slow), b.clone());
         let second = tokio::spawn(async move { store(&process, "http://b/", &body).await });
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        // The requests with which it waits for replies are smaller.
+        let bytes = fingerprint(worker.hash_key(), &b).to_bytes().len();
+        wait_until("the page is held", async || proxy.held_bytes() >= bytes).await;
         assert_eq!(store(&worker, "http://c/", &c).await, ContentMatch::New);
         assert!(!second.is_finished());
         proxy.set_mode(Mode::Pass);

@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::client::{body, exchange_bytes, get};
 
-/// Collects links, and tells the tokenizer which elements contain raw text.
+/// Collects links, and sets in the tokenizer which elements contain raw text.
 #[derive(Default)]
 struct Links {
     base: RefCell<Option<String>>,

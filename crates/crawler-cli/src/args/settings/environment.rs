@@ -11,7 +11,7 @@ use crawler::internal::prioritizer::pagerank;
 
 use super::file::Value;
 use super::{Origin, Setting, is_repeatable, settable_options, tables};
-use crate::args::errors::{did_you_mean, similar};
+use crate::args::suggestions::{did_you_mean, similar};
 use crate::dashboard::access::TOKEN_VARIABLE;
 
 /// What the names of the variables start with.

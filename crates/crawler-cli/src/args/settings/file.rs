@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::{CONFIG, has_optional_value, is_repeatable, option_named, settable_options, tables};
-use crate::args::errors::{did_you_mean, listed, similar};
+use crate::args::suggestions::{did_you_mean, listed, similar};
 
 /// The largest file. All options together take a few kilobytes; this leaves room for long lists of patterns.
 const MAX_BYTES: u64 = 1_000_000;

@@ -57,7 +57,7 @@ pub fn report(
             current = option.get_help_heading();
             text += &format!("\n# {}\n", current.unwrap_or("Options"));
         }
-        text += &Line::of(option, matches, settings).text();
+        text += &Line::from_matches(option, matches, settings).text();
     }
     text + &variables()
 }
@@ -114,7 +114,7 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn of(option: &'a Arg, matches: &ArgMatches, settings: &Settings) -> Line<'a> {
+    fn from_matches(option: &'a Arg, matches: &ArgMatches, settings: &Settings) -> Line<'a> {
         let (name, id) = (option.get_long().unwrap_or_default(), option.get_id().as_str());
         let setting = settings.settings.iter().find(|setting| setting.name == name);
         if let Some(setting) = setting {

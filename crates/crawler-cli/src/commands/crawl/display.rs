@@ -38,6 +38,8 @@ pub struct Display {
     stop: StopHandle,
     /// Whether other processes send the requests.
     is_distributed: bool,
+    /// What to say first, when the crawl could start.
+    notices: Vec<String>,
     /// What the crawl will do.
     plan: Vec<String>,
     memory: Mutex<Memory>,
@@ -81,9 +83,15 @@ impl Display {
             proxy_health: ProxyHealth::default(),
             stop,
             is_distributed: options.distributed.redis.is_some(),
+            notices: Vec::new(),
             plan: plan::lines(options),
             memory,
         }
+    }
+
+    /// Prints these messages first, when the crawl could start.
+    pub fn with_notices(self, notices: &[String]) -> Display {
+        Display { notices: notices.to_vec(), ..self }
     }
 
     /// The sites whose URLs wait for a robots.txt, to be shown.
@@ -177,6 +185,7 @@ impl Display {
 
     /// Says what the crawl will do, or what it resumes.
     fn announce(&self, CrawlView { snapshot, .. }: &CrawlView) {
+        self.notices.iter().for_each(|notice| self.print(notice));
         // A crawl that has finished has nothing to do.
         if snapshot.seen_urls == 0 || snapshot.pending() > 0 || snapshot.scheduled > 0 {
             self.plan.iter().for_each(|line| self.print(line));

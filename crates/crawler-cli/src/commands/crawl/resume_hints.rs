@@ -77,11 +77,11 @@ pub fn at_end(options: &CrawlOptions, report: &CrawlReport) -> Vec<String> {
         Some(option) => format!("{resume} {option} N"),
     });
     let nothing_retried = (options.retry_failed && report.retried == 0)
-        .then(|| "no URL has failed for a reason that may pass, so none is fetched again".to_owned());
+        .then(|| "no URL failed temporarily, so none is fetched again".to_owned());
     let temporary = Counts::of_ended(&report.snapshot).failed_temporarily;
     let retry = (temporary > 0 && report.end == CrawlEnd::Finished).then(|| {
         let (urls, them) = (counted(temporary, "URL"), if temporary == 1 { "it" } else { "them" });
-        format!("{urls} failed for a reason that may pass; to fetch {them} again: {resume} --retry-failed")
+        format!("{urls} failed temporarily; to fetch {them} again: {resume} --retry-failed")
     });
     hint.into_iter().chain(nothing_retried).chain(retry).collect()
 }

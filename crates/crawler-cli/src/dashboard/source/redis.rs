@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 
 use super::super::view::{Mode, View};
 use super::{Reading, blocked};
+use crate::commands::change::explain_distributed;
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::with_hint;
 
@@ -126,7 +127,7 @@ impl RedisSource {
 
     pub(super) async fn act(&self, action: ControlAction) -> Result<String, String> {
         let remote = RemoteCrawl::attach(&self.shared).await.map_err(|error| with_hint(&error))?;
-        remote.control(action).await
+        remote.control(action).await.map_err(|error| explain_distributed(error, &self.shared))
     }
 }
 

@@ -10,6 +10,7 @@ use crawler::internal::live_settings::ControlAction;
 
 use super::super::view::{Mode, View};
 use super::{blocked, in_thread};
+use crate::commands::change::explain;
 use crate::commands::with_hint;
 
 /// The crawl in a state directory.
@@ -37,7 +38,7 @@ impl StateSource {
         let directory = self.directory.clone();
         in_thread(move || {
             let mut state = StateReader::open(&directory).map_err(|error| with_hint(&error))?;
-            state.control(action)
+            state.control(action).map_err(|error| explain(error, &directory))
         })
         .await?
     }

@@ -22,7 +22,7 @@ fn view() -> CrawlView {
     snapshot.waiting_hosts = vec![
         host("www.example.org", 200, WaitReason::Delay(Duration::from_secs(1))),
         host("www.a-host-with-a-rather-long-name.example.org:8080", 20, WaitReason::Busy),
-        host("dead.example.org", 12, WaitReason::Resting { for_, cause }),
+        host("dead.example.org", 12, WaitReason::BackingOff { for_, cause }),
         host("norobots.example.org", 5, WaitReason::RobotsTxt("HTTP 503".into())),
         host("slow.example.org", 1, WaitReason::Slow),
     ];
@@ -98,7 +98,7 @@ fn reason(why: WaitReason, edit: impl FnOnce(&mut HostStatistics)) -> String {
 #[test]
 fn hosts_wait_for_the_reason_that_holds_them_up() {
     let delay = |millis| WaitReason::Delay(Duration::from_millis(millis));
-    let pause = || WaitReason::Pause(Duration::from_millis(59_900));
+    let pause = || WaitReason::ServerDelay(Duration::from_millis(59_900));
     let slow = |host: &mut HostStatistics| (host.requests, host.latency_total_ms) = (2, 20_000);
     let failing = |failures: u32| {
         move |host: &mut HostStatistics| {
@@ -113,10 +113,10 @@ fn hosts_wait_for_the_reason_that_holds_them_up() {
     assert_eq!(reason(delay(10_001), slow), "slow: 10.0 s per response");
     assert_eq!(reason(delay(10_001), failing(2)), "slow: 10.0 s per response");
     assert_eq!(reason(delay(10_001), failing(3)), "failing: timeout");
-    let resting = WaitReason::Resting { for_: Duration::from_secs(40), cause: "timeout".into() };
-    assert_eq!(reason(resting, |_| ()), "failing, next try in 40 s: timeout");
+    let resting = WaitReason::BackingOff { for_: Duration::from_secs(40), cause: "timeout".into() };
+    assert_eq!(reason(resting, |_| ()), "backing off, next try in 40 s: timeout");
     // A host that asks for a pause does so with a status that counts as a failure.
-    assert_eq!(reason(pause(), failing(1)), "resting for 59 s: the server requested a pause");
+    assert_eq!(reason(pause(), failing(1)), "waits 59 s, as the server requested");
     let robots = |host: &mut HostStatistics| {
         (host.robots, host.last_failure) = (RobotsState::Unavailable, Some("HTTP 503".into()));
     };

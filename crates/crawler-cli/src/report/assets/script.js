@@ -1,12 +1,12 @@
 // Sorts and filters the tables of a report. Without it, the tables are complete, in the order of the file.
 "use strict";
 (() => {
-  // So many rows are laid out at first, and more on request: thousands of rows would make every change slow.
+  // This many rows are laid out at first, and more on request: thousands of rows would make every change slow.
   const FIRST = 25;
   const STEP = 200;
   // More would take a second or longer to lay out.
   const MOST_AT_ONCE = 1000;
-  // Paper has so many, unless the reader wants more.
+  // Printed tables have this many rows, unless the reader wants more.
   const PRINTED = 50;
   const MAX_CHOICES = 50;
 

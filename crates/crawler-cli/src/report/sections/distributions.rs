@@ -68,7 +68,11 @@ fn sizes(sizes: &Histogram) -> Option<Chart> {
     let column = |index: usize| {
         let from = index.checked_sub(1).and_then(|index| bounds.get(index)).copied().unwrap_or(0.0);
         let (label, range) = match bounds.get(index) {
-            Some(to) => (short_size(*to), format!("{} to {}", short_size(from), short_size(*to))),
+            // A column is too narrow for `bytes`.
+            Some(to) => (
+                short_size(*to).replace(" bytes", ""),
+                format!("{} to {}", short_size(from), short_size(*to)),
+            ),
             None => ("more".into(), format!("more than {}", short_size(from))),
         };
         Column { label, range, count: sizes.counts.get(index).copied().unwrap_or(0) }
@@ -84,10 +88,10 @@ fn sizes(sizes: &Histogram) -> Option<Chart> {
     Some(Chart { title: "Page sizes".into(), note, numbers: Numbers::Columns(columns) })
 }
 
-/// A round size: `500`, `20 KB`, `1 MB`.
+/// A round size: `500 bytes`, `20 KB`, `1 MB`.
 fn short_size(size: f64) -> String {
     match size {
-        size if size < 1e3 => format!("{size:.0} B"),
+        size if size < 1e3 => format!("{size:.0} bytes"),
         size if size < 1e6 => format!("{:.0} KB", size / 1e3),
         size => format!("{:.0} MB", size / 1e6),
     }
@@ -114,7 +118,7 @@ pub fn speed(content: &ReportContent) -> Option<Section<'static>> {
         return None;
     }
     let mut section = Section::new("speed", "Speed");
-    section.say("How long each stage of the requests took. The parts are upper bounds: so many took at most this time.");
+    section.say("How long each stage of the requests took. Each column is an upper bound: that share of the requests took at most this time.");
     section.blocks.push(Block::Table(Table {
         id: "stage-table",
         noun: "stage",

@@ -99,7 +99,7 @@ pub fn failed(content: &ReportContent) -> Section<'static> {
     }
     if temporary > 0 {
         sentence += &format!(
-            ". {} may work later: the cause may pass, and crawler resume --retry-failed tries them again",
+            ". {} failed temporarily: crawler resume --retry-failed fetches them again",
             number(temporary)
         );
     }
@@ -130,7 +130,7 @@ pub fn failed(content: &ReportContent) -> Section<'static> {
         columns: vec![
             Heading::wide("URL"),
             Heading::text("Outcome"),
-            Heading::short("May pass"),
+            Heading::short("Temporary"),
             Heading::short("Kind"),
             Heading::number("Depth"),
             Heading::time("When"),

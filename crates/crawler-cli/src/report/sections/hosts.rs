@@ -135,7 +135,7 @@ pub fn politeness(content: &ReportContent) -> Option<Section<'static>> {
     if robots.fetched + robots.missing + robots.unavailable > 0 {
         section.say(format!(
             "robots.txt: {} with rules, {} missing, {} that could not be fetched; {} disallowed. A crawl that is resumed, and each \
-             worker that gets a host, asks again.",
+             worker that gets a host, requests it again.",
             counted(robots.fetched, "file"),
             number(robots.missing),
             number(robots.unavailable),

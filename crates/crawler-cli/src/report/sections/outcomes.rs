@@ -113,7 +113,7 @@ fn failure(kind: &'static str) -> &'static str {
         "timeout" => "timeout",
         "protocol" => "invalid response",
         "proxy" => "proxy failed",
-        "blocked_address" => "blocked address",
+        "private_address" => "private address",
         other => other,
     }
 }

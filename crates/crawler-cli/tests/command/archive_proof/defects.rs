@@ -70,7 +70,7 @@ fn each_defect_is_noticed() {
         [gzip(&records[..2].concat()), records[2..].iter().flat_map(|record| gzip(record)).collect()]
             .concat();
     let defects: Vec<(&str, Vec<u8>)> = vec![
-        ("a torn last record", whole[..whole.len() - 20].to_vec()),
+        ("a truncated last record", whole[..whole.len() - 20].to_vec()),
         ("bytes after the last record", garbage),
         ("two records in a member", joined),
         ("another version", with(response, "WARC/1.1", "WARC/1.0")),

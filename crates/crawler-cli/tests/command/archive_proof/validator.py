@@ -48,7 +48,7 @@ def members(path):
             violations.append(f"{path}:{offset}: damaged member: {error}")
             return
         if not decoder.eof:
-            violations.append(f"{path}:{offset}: torn member")
+            violations.append(f"{path}:{offset}: truncated member")
             return
         yield offset, b"".join(decoded)
         offset = end - len(decoder.unused_data)
@@ -72,7 +72,7 @@ def records(path):
             block_start = end + 4
             block_end = block_start + int(length)
             if data[block_end:block_end + 4] != b"\r\n\r\n":
-                violations.append(f"{place}: no two empty lines after the block, or it is torn")
+                violations.append(f"{place}: no two empty lines after the block, or it is truncated")
                 return
             yield place, header, data[block_start:block_end]
             start = block_end + 4
@@ -199,7 +199,7 @@ class Archive:
                 self.fail(place, "WARC-Payload-Digest")
             declared = dict(headers).get("content-length")
             if declared and status not in (204, 304) and "warc-truncated" not in header and int(declared) != len(body):
-                # A response to HEAD has no body. The request tells.
+                # A response to HEAD has no body. The request shows that.
                 self.mismatch = f"Content-Length {declared} of {len(body)} bytes that are not truncated"
             self.responses[entry["url"], entry["date"]] = digest
             self.payloads[entry["url"], entry["date"]] = digest

@@ -57,13 +57,13 @@ fn what_cannot_be_replayed_is_refused() {
     let directory = TempDir::new().unwrap();
     let archive = write(directory.path(), "a.warc", &pages(0..1).concat());
     let empty_zip = write(directory.path(), "a.zip", &zip(&[("index.html", b"<p>")], false));
-    let torn_zip = write(directory.path(), "torn.wacz", b"PK\x03\x04torn");
+    let truncated_zip = write(directory.path(), "truncated.wacz", b"PK\x03\x04truncated");
     let directory_name = directory.path().display().to_string();
     for (arguments, message) in [
         (format!("{archive}.missing"), "cannot read archive"),
         (directory_name, "cannot read archive"),
         (empty_zip, "without WARC files"),
-        (torn_zip, "its zip directory is damaged"),
+        (truncated_zip, "its zip directory is damaged"),
         ("- -".to_owned(), "is named twice"),
         (format!("{archive} --module check=report.txt"), "use 'crawler check'"),
         (format!("{archive} --module jsonl=- --module edges=-"), "both write to standard output"),

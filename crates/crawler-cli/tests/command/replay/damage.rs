@@ -21,8 +21,8 @@ fn damaged_records_are_named_and_skipped() {
     let message = format!("a.warc.gz: damaged record at byte {offset}: ");
     assert!(ended.stderr.contains(&message), "{}", ended.stderr);
     assert!(ended.stderr.contains("Damaged            1"), "{}", ended.stderr);
-    let torn = members.concat();
-    let archive = write(directory.path(), "torn.warc.gz", &torn[..torn.len() - 5]);
+    let whole = members.concat();
+    let archive = write(directory.path(), "truncated.warc.gz", &whole[..whole.len() - 5]);
     let ended = replay(&format!("{archive} --module jsonl=-")).expect(5);
     assert_eq!(urls(&objects(&ended.stdout)).len(), 8);
     assert!(ended.stderr.contains("is incomplete"), "{}", ended.stderr);

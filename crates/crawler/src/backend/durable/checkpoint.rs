@@ -220,5 +220,5 @@ fn millis(time: Duration) -> u64 {
 }
 
 fn is_requisite(task_url: &str) -> bool {
-    TaskKind::of(task_url) == TaskKind::Requisite
+    TaskKind::from_task_url(task_url) == TaskKind::Requisite
 }

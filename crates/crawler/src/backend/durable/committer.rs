@@ -29,20 +29,18 @@ const ARRIVAL_INTERVAL: Duration = Duration::from_millis(1);
 /// How long to wait for changes before checking again.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often the active crawl time is written if nothing else changes. A crash loses at most this much of it.
-const CLOCK_INTERVAL: Duration = Duration::from_secs(5);
-
 /// Commits until the state is closed, then commits the rest. After an error it commits nothing more, and every
 /// operation that waits gets the error.
 pub(crate) fn run(
     shared: &Arc<SharedState<DiskStorage>>,
     tables: &Tables,
     recorder: &Recorder,
+    clock_interval: Duration,
 ) -> Result<(), BackendError> {
     let mut last_commit = Instant::now();
     loop {
         let started = Instant::now();
-        let Some(batch) = next_batch(shared, last_commit) else {
+        let Some(batch) = next_batch(shared, last_commit, clock_interval) else {
             return shared.state().storage.committed.borrow().clone().map(|_| ());
         };
         let writing = Instant::now();
@@ -92,7 +90,11 @@ fn wait_for_arrivals(shared: &SharedState<DiskStorage>, last_started: Instant) {
 
 /// Waits for the next batch, or until the clock is due. Returns `None` when everything is written and the state is
 /// closed.
-fn next_batch(shared: &SharedState<DiskStorage>, last_commit: Instant) -> Option<Arc<Batch>> {
+fn next_batch(
+    shared: &SharedState<DiskStorage>,
+    last_commit: Instant,
+    clock_interval: Duration,
+) -> Option<Arc<Batch>> {
     let mut state = shared.state();
     loop {
         if shared.is_broken() {
@@ -107,12 +109,12 @@ fn next_batch(shared: &SharedState<DiskStorage>, last_commit: Instant) -> Option
             return None;
         }
         let is_clock_due =
-            last_commit.elapsed() >= if storage.closing { POLL_INTERVAL } else { CLOCK_INTERVAL };
+            last_commit.elapsed() >= if storage.closing { POLL_INTERVAL } else { clock_interval };
         if !storage.batch.is_empty() || storage.closing || is_clock_due {
             return take_batch(&mut state, is_clock_due);
         }
         shared.committer_waits.store(true, Ordering::Relaxed);
-        let waited = shared.uncommitted.wait_timeout(state, POLL_INTERVAL);
+        let waited = shared.uncommitted.wait_timeout(state, POLL_INTERVAL.min(clock_interval));
         state = waited.unwrap_or_else(PoisonError::into_inner).0;
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn look_up(
         let Some((url, source)) = url_and_source(from)? else { break };
         if redirects.len() == usize::from(task.redirects) {
             redirects.reverse();
-            let Discovery { found_on, .. } = Discovery::on(&url, TaskKind::of(task.url));
+            let Discovery { found_on, .. } = Discovery::on(&url, TaskKind::from_task_url(task.url));
             return Ok(Some(Arc::new(Discovery { found_on, redirects })));
         }
         redirects.push(shown_url(&url).to_owned());

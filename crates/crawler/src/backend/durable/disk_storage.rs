@@ -170,7 +170,7 @@ impl DiskStorage {
             self.next_on_disk = task_id.checked_add(1).ok_or_else(wrong_counts)?;
             let Some(row) = row else { continue };
             let row = TaskRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
-            if TaskKind::of(&row.url) != TaskKind::Requisite {
+            if TaskKind::from_task_url(&row.url) != TaskKind::Requisite {
                 self.loaded.push_back(row.into_task(TaskId(task_id)));
             }
         }
@@ -178,7 +178,7 @@ impl DiskStorage {
         Ok(())
     }
 
-    /// Moves the requisites that an earlier process left from the overflow to a queue. There are so many.
+    /// Moves the `count` requisites that an earlier process left from the overflow to a queue.
     pub(crate) fn move_requisites(
         &mut self,
         count: usize,
@@ -191,7 +191,7 @@ impl DiskStorage {
             first = next.ok_or_else(|| self.view.wrong_counts())?;
             for (task_id, row) in rows {
                 let row = TaskRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
-                if TaskKind::of(&row.url) == TaskKind::Requisite {
+                if TaskKind::from_task_url(&row.url) == TaskKind::Requisite {
                     queue.push(TaskId(task_id));
                     moved += 1;
                 }

@@ -28,7 +28,10 @@ use crate::similarity::HashKey;
 use crate::statistics::{Recorder, Statistics};
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
-pub(super) const FORMAT: u32 = 12;
+pub(super) const FORMAT: u32 = 13;
+
+/// How often the active crawl time of a crawl is written.
+pub const CLOCK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;
@@ -38,16 +41,18 @@ const ROWS_PER_READ: usize = 1024;
 pub struct StateOptions {
     /// Queue sizes, limits and lifetimes.
     pub config: BackendConfig,
-    /// How long every host rests after a crash: the longest delay between two requests to a host, a site or an address.
+    /// The cooldown of every host after a crash: the longest delay between two requests to a host, a site or an address.
     pub delay: Duration,
     /// The settings by name, to be compared when the crawl is resumed.
     pub recorded_settings: RecordedSettings,
     /// Opaque data of the caller, which can be read back.
     pub metadata: Vec<u8>,
-    /// Whether URLs that failed for a reason that may pass are queued again.
+    /// Whether URLs that failed temporarily are queued again.
     pub retry_failed: bool,
     /// Whether the known URLs are visited again, and which of them. A visit that has not ended is continued instead.
     pub recrawl: Option<Recrawl>,
+    /// How often the active crawl time is written if nothing else changes. A crash loses at most this much of it.
+    pub clock_interval: Duration,
 }
 
 /// An open state.
@@ -160,6 +165,7 @@ pub(super) fn open_with<T: OpenOutputs>(
         false => PriorState::Existing { elapsed: checkpoint.visit_time() },
     };
     tables.write(&settings_batch(&options, scope))?;
+    let clock_interval = options.clock_interval;
     let state = restore_state(&options, tables.view()?, key, checkpoint, cache_limits)?;
     let backend = LocalBackend::from_state(state, key);
     let (shared, tables) = (Arc::clone(&backend.shared), Arc::new(tables));
@@ -167,7 +173,7 @@ pub(super) fn open_with<T: OpenOutputs>(
     let committer = {
         let (shared, tables, recorder) = (Arc::clone(&shared), Arc::clone(&tables), recorder.clone());
         let started = thread::Builder::new().name("committer".into());
-        started.spawn(move || committer::run(&shared, &tables, &recorder))
+        started.spawn(move || committer::run(&shared, &tables, &recorder, clock_interval))
     };
     let committer =
         committer.map_err(|source| Error::System { action: "start the committer thread", source })?;

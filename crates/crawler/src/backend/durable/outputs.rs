@@ -164,7 +164,7 @@ impl StateOutputs<'_> {
         Ok(self.tables.write(&batch)?)
     }
 
-    /// The IDs of the URLs that failed for a reason that may pass.
+    /// The IDs of the URLs that failed temporarily.
     pub fn failed_urls(&self) -> Result<HashSet<u64>, Error> {
         Ok(retry::failed_urls(self.tables, self.key)?)
     }

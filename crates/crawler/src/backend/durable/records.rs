@@ -38,7 +38,7 @@ pub(crate) struct CompletedRow {
     pub(crate) from: TaskId,
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
-    /// Whether the URL failed for a reason that may pass.
+    /// Whether the URL failed temporarily.
     pub(crate) is_temporary: bool,
     /// Whether the URL was fetched again for its links only.
     pub(crate) is_revisit: bool,

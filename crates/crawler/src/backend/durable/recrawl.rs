@@ -80,7 +80,7 @@ pub(super) fn record_begin(tables: &Tables, recrawl: &Recrawl) -> Result<(), Bac
 }
 
 /// Whether the last visit visits URLs that are due by how often they change, or that a sitemap makes due. A process that continues
-/// it may not be told.
+/// it may not have the option.
 pub(super) fn is_auto(view: &View) -> Result<bool, BackendError> {
     let Some(visit) = view.meta(VISIT)? else { return Ok(false) };
     let Recrawl { revisit_after } = serde_json::from_slice(&visit).map_err(|_| view.damaged())?;
@@ -192,7 +192,7 @@ fn is_due(view: &View, key: HashKey, row: &CompletedRow, begun: &StartedVisit) -
         return Ok(false);
     }
     // Sitemaps name what is new, and what was modified.
-    let is_sitemap = TaskKind::of(&row.url) == TaskKind::Sitemap;
+    let is_sitemap = TaskKind::from_task_url(&row.url) == TaskKind::Sitemap;
     let lastmod = view.lastmod(key.url_id(&row.url))?;
     Ok(is_sitemap || lastmod.is_some_and(|lastmod| u64::from(lastmod) * 1000 > row.completed_at))
 }

@@ -1,4 +1,4 @@
-//! Queues the URLs again that failed for a reason that may pass.
+//! Queues the URLs again that failed temporarily.
 
 use std::collections::HashSet;
 

@@ -89,7 +89,7 @@ pub(super) fn rejection(
     task_id: u64,
     row: &TaskRow,
 ) -> Result<Option<RejectReason>, BackendError> {
-    let is_seed = match TaskKind::of(&row.url) {
+    let is_seed = match TaskKind::from_task_url(&row.url) {
         // Its depth is another one: the number of indexes that led to it.
         TaskKind::Sitemap => row.from.0 == task_id,
         _ => row.depth == 0 && row.redirects == 0,
@@ -98,7 +98,7 @@ pub(super) fn rejection(
     if is_seed || row.is_revisit {
         return Ok(None);
     }
-    let found_on = match TaskKind::of(&row.url) {
+    let found_on = match TaskKind::from_task_url(&row.url) {
         TaskKind::Requisite => view.url_and_source(row.from)?.map(|(url, _)| url),
         _ => None,
     };

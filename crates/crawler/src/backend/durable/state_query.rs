@@ -12,9 +12,6 @@ use super::visited_urls::VisitedUrl;
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::live_settings::ControlAction;
 
-/// Why a crawl cannot be changed that no process runs. The reader adds how to start one.
-pub(super) const NOT_RUNNING: &str = "no process runs it";
-
 /// A query about a state. URLs are in their admitted form.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum StateQuery {
@@ -53,6 +50,8 @@ pub(super) enum StateReply {
     /// Some of the URLs, and the ID of the next task to read.
     Urls(Vec<StoredUrl>, Option<u64>),
     Visited(Vec<VisitedUrl>, Option<u64>),
+    /// No process runs the crawl, so it cannot be changed.
+    NotRunning,
     /// The state cannot be read, and why.
     Failed(String),
 }
@@ -79,7 +78,7 @@ impl StateQuery {
                 let (urls, next) = reader.visited_urls(visit, first)?;
                 StateReply::Visited(urls, next)
             }
-            StateQuery::Control(action) => StateReply::Control(Err(action.error(NOT_RUNNING))),
+            StateQuery::Control(_) => StateReply::NotRunning,
             StateQuery::SeedIndex => {
                 let (secret, index) = reader.seed_index()?;
                 StateReply::SeedIndex(secret, index)

@@ -16,13 +16,13 @@ use super::file_reader::FileReader;
 use super::open::{check_is_directory, read_hash_key};
 use super::outputs::RecordedOutput;
 use super::socket::{self, QueryError};
-use super::state_query::{NOT_RUNNING, StateQuery, StateReply};
+use super::state_query::{StateQuery, StateReply};
 use super::visited_urls::VisitedUrl;
 use super::{Batch, Tables};
 use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::html::normal_form;
-use crate::live_settings::{ControlAction, LiveSettings};
+use crate::live_settings::{ControlAction, ControlError, LiveSettings};
 use crate::origin::without_credentials;
 use crate::scope::Scope;
 use crate::seed_list::SeedIndex;
@@ -39,7 +39,8 @@ const ATTEMPTS: u32 = 20;
 /// How long a reader that searches pages leaves the state to others, again and again. They try to lock it more often.
 const SEARCH_PAUSE: Duration = Duration::from_millis(20);
 
-/// It uses the state for so many times the time that opening takes, which is long for a large state, but not longer than this.
+/// It uses the state for `USE_PER_OPENING` times the time that opening takes, which is long for a large state, and at most for
+/// `MAX_USE`.
 const USE_PER_OPENING: u32 = 4;
 const MAX_USE: Duration = Duration::from_secs(5);
 
@@ -86,7 +87,7 @@ pub enum UrlStatus {
     Completed {
         /// The outcome as text.
         outcome: String,
-        /// Whether the URL failed for a reason that may pass; see
+        /// Whether the URL failed temporarily; see
         /// [`Outcome::is_temporary`](crate::Outcome::is_temporary).
         is_temporary: bool,
         /// When it was completed.
@@ -190,15 +191,12 @@ impl StateReader {
 
     /// Changes the crawl, if a process runs it. Returns a sentence that says what was done, or why not.
     #[doc(hidden)]
-    pub fn control(&mut self, action: ControlAction) -> Result<String, String> {
+    pub fn control(&mut self, action: ControlAction) -> Result<String, ControlError> {
         match self.reply(StateQuery::Control(action.clone())) {
-            Ok(StateReply::Control(Err(error))) if error == action.error(NOT_RUNNING) => {
-                let (Source::File(_, directory, _) | Source::Process(directory)) = &self.0;
-                Err(format!("{error}; run it with: crawler resume '{}'", directory.display()))
-            }
-            Ok(StateReply::Control(done)) => done,
-            Ok(other) => Err(format!("{:#}", other.unexpected())),
-            Err(error) => Err(format!("{error:#}")),
+            Ok(StateReply::NotRunning) => Err(ControlError::not_running(&action)),
+            Ok(StateReply::Control(done)) => Ok(done?),
+            Ok(other) => Err(format!("{:#}", other.unexpected()).into()),
+            Err(error) => Err(format!("{error:#}").into()),
         }
     }
 

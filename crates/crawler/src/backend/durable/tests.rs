@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use super::super::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, Outlinks, WorkerId};
 use super::disk_storage::DiskStorage;
-use super::open::open_with;
+use super::open::{CLOCK_INTERVAL, open_with};
 use super::scope_change::ResumedScope;
 use super::seen_cache::CacheLimits;
 use super::{OpenState, RecordedSettings, STATE_FILE, StateOptions, StateReader, StateWriter, UrlStatus};
@@ -59,6 +59,7 @@ fn options(queue_size: usize) -> StateOptions {
     };
     StateOptions {
         recrawl: None,
+        clock_interval: CLOCK_INTERVAL,
         config,
         delay: Duration::ZERO,
         recorded_settings: RecordedSettings::default(),

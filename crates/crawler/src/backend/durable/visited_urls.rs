@@ -72,7 +72,7 @@ impl FileReader {
             let next = last.checked_add(1);
             for (task_id, row) in rows {
                 let row = CompletedRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
-                if !row.is_revisit && TaskKind::of(&row.url) == TaskKind::Page {
+                if !row.is_revisit && TaskKind::from_task_url(&row.url) == TaskKind::Page {
                     let is_pending = view.task(task_id)?.is_some();
                     urls.extend(self.visited_url(row, visit, is_pending)?);
                 }

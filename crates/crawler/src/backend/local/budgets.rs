@@ -168,12 +168,13 @@ impl Budgets {
 
     /// Counts a task that is admitted, also by an earlier process.
     pub(crate) fn admitted(&mut self, url: &str) {
-        self.requisites += u64::from(TaskKind::of(url) == TaskKind::Requisite);
+        self.requisites += u64::from(TaskKind::from_task_url(url) == TaskKind::Requisite);
     }
 
     /// Counts a task that is completed.
     pub(crate) fn completed(&mut self, url: &str) {
-        self.requisites = self.requisites.saturating_sub(u64::from(TaskKind::of(url) == TaskKind::Requisite));
+        self.requisites =
+            self.requisites.saturating_sub(u64::from(TaskKind::from_task_url(url) == TaskKind::Requisite));
     }
 
     /// Counts the bytes that a lease's requests `read` since its last reservation, and reserves more of them. The first
@@ -349,7 +350,7 @@ impl Budgets {
         }
     }
 
-    /// Whether so much is left that a lease can reserve long before its request is sent, and hold up no other.
+    /// Whether enough is left that a lease can reserve long before its request is sent, and hold up no other.
     pub(crate) fn is_ample(&self) -> bool {
         let pages = self.max_pages.saturating_sub(self.pages + self.pages_reserved);
         let needed = AMPLE_FACTOR * (self.pages_reserved + 1);

@@ -24,7 +24,7 @@ const MEMORY: Duration = Duration::from_secs(10 * 60);
 pub(super) struct HostHealth {
     failures: u32,
     last_failure: Option<Instant>,
-    rests_until: Option<Instant>,
+    cooldown_until: Option<Instant>,
     unreachable: Option<Arc<str>>,
     /// The last failure.
     cause: Option<Arc<str>>,
@@ -46,8 +46,8 @@ impl HostHealth {
     }
 
     /// Until when the host receives no request.
-    pub(super) fn rests_until(&self) -> Option<Instant> {
-        self.rests_until
+    pub(super) fn cooldown_until(&self) -> Option<Instant> {
+        self.cooldown_until
     }
 
     /// The last failure, if there was one since the last response.
@@ -62,7 +62,7 @@ impl HostHealth {
 
     /// Sends the host no request for a moment.
     pub(super) fn pause(&mut self) {
-        self.rests_until = self.rests_until.max(Some(Instant::now() + FIRST_PAUSE));
+        self.cooldown_until = self.cooldown_until.max(Some(Instant::now() + FIRST_PAUSE));
     }
 
     /// The host responded.
@@ -83,7 +83,7 @@ impl HostHealth {
             None => FIRST_PAUSE,
             Some(doublings) => Duration::from_secs(1 << doublings.min(6)).min(MAX_PAUSE),
         };
-        self.rests_until = Some(now + pause);
+        self.cooldown_until = Some(now + pause);
         let is_given_up = self.unreachable.is_none() && self.failures >= limits.max_failures;
         let cause: Arc<str> = cause.into();
         self.cause = Some(Arc::clone(&cause));
@@ -105,12 +105,12 @@ mod tests {
         let mut pauses = Vec::new();
         for failure in 1..=10 {
             assert_eq!(health.failed("refused", &limits), failure == 10);
-            pauses.push((health.rests_until().unwrap() - Instant::now()).as_secs_f64());
+            pauses.push((health.cooldown_until().unwrap() - Instant::now()).as_secs_f64());
             assert_eq!(health.unreachable().is_some(), failure == 10);
         }
         assert_eq!(pauses, [0.25, 0.25, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]);
         health.responded();
-        assert!(!health.has_failed() && health.unreachable().is_none() && health.rests_until().is_none());
+        assert!(!health.has_failed() && health.unreachable().is_none() && health.cooldown_until().is_none());
     }
 
     #[tokio::test(start_paused = true)]

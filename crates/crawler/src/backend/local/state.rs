@@ -179,14 +179,14 @@ impl<S: Storage> LocalState<S> {
         let first = outlinks.urls.iter().next().filter(|url| self.keeps_discovery(url))?;
         let task = &self.leases.get(&from)?.task;
         Some(Arc::new(match outlinks.redirects {
-            0 => Discovery::on(&task.url, TaskKind::of(first)),
+            0 => Discovery::on(&task.url, TaskKind::from_task_url(first)),
             _ => Discovery::redirected(task.discovery.as_deref(), &task.url),
         }))
     }
 
     /// Whether it is kept how a URL was found. The scope decides by it whether a task that is no page is fetched.
     fn keeps_discovery(&self, task_url: &str) -> bool {
-        self.config.keep_discovery || TaskKind::of(task_url) != TaskKind::Page
+        self.config.keep_discovery || TaskKind::from_task_url(task_url) != TaskKind::Page
     }
 
     fn admit_url(&mut self, task: NewTask, admitted: &mut AdmitCounts) -> Result<(), BackendError> {
@@ -430,7 +430,7 @@ impl<S: Storage> LocalState<S> {
         }
         self.judge_host(&lease.url, &outcome);
         if outcome == Outcome::Page && !lease.is_revisit && self.budgets.pages_exhausted() {
-            self.give_back_page(&lease, bytes, site_cooldown);
+            self.requeue_page(&lease, bytes, site_cooldown);
             return Ok(CompleteResult::Requeued { sequence: None });
         }
         if lease.is_retried(&outcome) {
@@ -559,7 +559,7 @@ impl<S: Storage> LocalState<S> {
         if let Some(health) = self.waiting.health(&url) {
             health.pause();
         }
-        self.waiting.give_back(task, &self.cooldowns);
+        self.waiting.requeue(task, &self.cooldowns);
         self.waiting.release((&url, is_blocked), &self.cooldowns, site_cooldown);
     }
 

@@ -334,7 +334,7 @@ impl Commit {
         Commit::After(if is_empty { number - 1 } else { number }, committed.subscribe())
     }
 
-    /// Lets everybody who waits for a commit have this error, unless there was one before.
+    /// Gives all tasks that wait for a commit this error, unless there was one before.
     pub(crate) fn fail_all(committed: &watch::Sender<Result<u64, BackendError>>, error: &BackendError) {
         committed.send_modify(|result| {
             if result.is_ok() {

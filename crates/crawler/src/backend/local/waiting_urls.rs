@@ -214,7 +214,7 @@ impl<Q: Default> WaitingUrls<Q> {
     }
 
     /// Adds a URL whose lease ended without a result. It is leased before the other URLs of its host.
-    pub(super) fn give_back(&mut self, task: QueuedTask, cooldowns: &HostCooldowns) {
+    pub(super) fn requeue(&mut self, task: QueuedTask, cooldowns: &HostCooldowns) {
         let name = self.add(&task);
         if let Some(host) = self.hosts.get_mut(&name) {
             host.returned.push_front(task);
@@ -282,7 +282,7 @@ impl<Q: Default> WaitingUrls<Q> {
             return self.offer_blocked(name);
         }
         let now = Instant::now();
-        if let Some(until) = host.rests_until(name, cooldowns).filter(|until| *until > now + LEASE_AHEAD) {
+        if let Some(until) = host.cooldown_until(name, cooldowns).filter(|until| *until > now + LEASE_AHEAD) {
             if !host.has_timer {
                 host.has_timer = true;
                 let domain = host.domain.clone();
@@ -308,10 +308,10 @@ impl<Q: Default> WaitingUrls<Q> {
         }
         // It is listed again when one of its leases ends.
         let is_full = entry.is_full(max_leases);
-        let rests_until = Some(entry.next).filter(|next| *next > now + LEASE_AHEAD);
-        let timer = rests_until.filter(|_| !is_full && !std::mem::replace(&mut entry.has_timer, true));
+        let cooldown_until = Some(entry.next).filter(|next| *next > now + LEASE_AHEAD);
+        let timer = cooldown_until.filter(|_| !is_full && !std::mem::replace(&mut entry.has_timer, true));
         // A blocked host gets no request, so its URLs do not wait for the site's delay.
-        let can_list = |queue: u8| queue == blocked || !is_full && rests_until.is_none();
+        let can_list = |queue: u8| queue == blocked || !is_full && cooldown_until.is_none();
         let lists = match entry.owner.and_then(|owner| self.workers.get_mut(owner)) {
             Some(worker) => &mut worker.ready,
             None => &mut self.unowned,
@@ -503,7 +503,7 @@ impl<Q: Default> WaitingUrls<Q> {
             }
             // With an earlier time than that of `offer`, the host could be put back into the list again and again.
             let limit = Instant::now() + LEASE_AHEAD;
-            if !takes_blocked && host.rests_until(&name, cooldowns).is_some_and(|until| until > limit) {
+            if !takes_blocked && host.cooldown_until(&name, cooldowns).is_some_and(|until| until > limit) {
                 self.offer(&name, cooldowns);
                 continue;
             }
@@ -544,7 +544,7 @@ impl<Q: Default> WaitingUrls<Q> {
     }
 
     /// Records that a lease of a URL of this host ended, after which the site has a cooldown. The URL may be
-    /// [given back](WaitingUrls::give_back) before.
+    /// [requeued](WaitingUrls::requeue) before.
     pub(super) fn release(
         &mut self,
         (url, was_blocked): (&str, bool),

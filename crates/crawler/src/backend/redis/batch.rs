@@ -66,7 +66,7 @@ impl Batch {
             && self.applied.is_none()
     }
 
-    /// Whether more messages may be applied before the batch is written. Redis serves nobody else while it writes one.
+    /// Whether more messages may be applied before the batch is written. Redis serves no other client while it writes one.
     pub(super) fn has_room(&self) -> bool {
         self.tasks.len() < MAX_TASKS
     }

@@ -198,7 +198,7 @@ impl Shared {
 
     /// Receives messages until an error.
     async fn receive(&self) -> Result<Infallible> {
-        let (reading, stream) = (self.data.beside(), self.data.keys.replies(self.worker));
+        let (reading, stream) = (self.data.with_another_connection(), self.data.keys.replies(self.worker));
         let (mut position, mut before) = (Position::default(), self.data.connection.connections());
         let mut last_message = Instant::now();
         loop {

@@ -38,7 +38,7 @@ use crate::stop::StopHandle;
 
 /// The pauses between two attempts; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long an outage is waited for after a request to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -204,7 +204,7 @@ impl Connection {
     }
 
     /// Another connection to the same servers, for commands that wait there: those of this one do not wait for them.
-    pub(super) fn beside(&self) -> Connection {
+    pub(super) fn another(&self) -> Connection {
         Connection { links: Arc::default(), ..self.clone() }
     }
 
@@ -213,13 +213,13 @@ impl Connection {
         &self.shared.address
     }
 
-    /// How many connections were made so far, by all connections beside this one too. After a new one, Redis may have lost its
+    /// How many connections were made so far, by all connections to these servers. After a new one, Redis may have lost its
     /// last writes: it may have restarted or failed over.
     pub(super) fn connections(&self) -> u64 {
         self.shared.traffic.connections.load(Ordering::Relaxed)
     }
 
-    /// Round trips and commands so far, of all connections beside this one too. Commands under way at the same time share a
+    /// Round trips and commands so far, of all connections to these servers. Commands under way at the same time share a
     /// round trip.
     pub(super) fn traffic(&self) -> (u64, u64) {
         let Traffic { round_trips, commands, .. } = &self.shared.traffic;
@@ -334,7 +334,7 @@ impl Connection {
             // After an idle connection was closed or a slot has moved, the next attempt succeeds.
             let is_short = matches!(failure, Failure::Disconnected(_)) || failure.is("MOVED");
             let needs_pause = !is_short || !pause.is_zero();
-            pause = (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+            pause = (2 * pause).clamp(FIRST_PAUSE, MAX_PAUSE);
             if needs_pause {
                 sleep(pause).await;
             }
@@ -360,7 +360,7 @@ impl Connection {
         }
     }
 
-    /// Switches to another primary as soon as the Sentinels name it. The old one may go on replying for many seconds, and
+    /// Switches to another primary as soon as the Sentinels name it. The old one may still reply for many seconds, and
     /// everything that is written to it is lost.
     fn watch_primary(&self) {
         let shared = Arc::downgrade(&self.shared);

@@ -21,7 +21,7 @@ use crate::modules::output::parts::CrawlIdentity;
 use crate::similarity::HashKey;
 use crate::statistics::Recorder;
 
-/// A crawl that was stopped can be resumed for at least so long.
+/// A crawl that was stopped can be resumed for at least this time.
 const MIN_KEPT: Duration = Duration::from_secs(3600);
 
 /// How long a process that submits seeds waits for the frontier to admit them.
@@ -77,7 +77,7 @@ impl CrawlControl {
     }
 
     fn new(shared: Shared) -> CrawlControl {
-        CrawlControl { confirming: shared.data.connection.beside(), shared: Arc::new(shared) }
+        CrawlControl { confirming: shared.data.connection.another(), shared: Arc::new(shared) }
     }
 
     /// Removes everything of a crawl, whatever state it is in, and returns how many keys that were.

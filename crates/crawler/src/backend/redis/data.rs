@@ -47,8 +47,8 @@ pub(super) struct CrawlData {
 
 impl CrawlData {
     /// The same with another connection, for commands that wait.
-    pub(super) fn beside(&self) -> CrawlData {
-        CrawlData { connection: self.connection.beside(), keys: self.keys.clone() }
+    pub(super) fn with_another_connection(&self) -> CrawlData {
+        CrawlData { connection: self.connection.another(), keys: self.keys.clone() }
     }
 
     pub(super) fn damaged(&self) -> BackendError {
@@ -95,7 +95,7 @@ impl CrawlData {
         self.connection.one(self.call("HGET", name).arg(&id.to_le_bytes()[..])).await
     }
 
-    /// What the record of a completed URL does not tell.
+    /// What the record of a completed URL does not contain.
     pub(super) async fn reason(&self, id: u64) -> Result<Option<ReasonRow>> {
         Ok(self.row::<Vec<u8>>("reasons", id).await?.and_then(|row| decode(&row)))
     }

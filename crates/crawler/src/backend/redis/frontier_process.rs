@@ -57,7 +57,7 @@ impl FrontierProcess {
         let at_home = Arc::clone(shared);
         // The clock of the thread is the crawl's.
         let take_over = async move {
-            let data = at_home.data.beside();
+            let data = at_home.data.with_another_connection();
             let (state, epoch) = restore::take_over(&at_home, &data).await?;
             Ok(Arc::new(FrontierProcess {
                 backend: Arc::new(LocalBackend::from_state(state, at_home.key)),
@@ -84,7 +84,7 @@ impl FrontierProcess {
                 served = process.serve() => served.map(|()| FrontierEnd::Superseded),
             }
         };
-        // If nobody waits for it any more, it ends.
+        // It ends when no task waits for it any more.
         let mut running = AbortOnDrop(self.data.connection.spawn(run));
         joined((&mut running.0).await)
     }
@@ -114,7 +114,7 @@ impl FrontierProcess {
 
     /// Reads the workers' messages until an error.
     async fn read_messages(&self, messages: mpsc::Sender<Vec<(Position, Vec<u8>)>>) -> Result<()> {
-        let (data, stream) = (self.data.beside(), self.data.keys.of("urls"));
+        let (data, stream) = (self.data.with_another_connection(), self.data.keys.of("urls"));
         let mut position = self.backend.inspect(|state| state.storage.applied);
         loop {
             let read = data.read_stream(&stream, position, MAX_MESSAGES).await?;

@@ -60,7 +60,7 @@ impl CrawlKeys {
         self.of(&format!("queue:{worker}"))
     }
 
-    /// All keys of the frontier's state, with so many workers, that expire after the end of the crawl.
+    /// All keys of the frontier's state, with `workers` workers, that expire after the end of the crawl.
     pub(super) fn state(&self, workers: usize) -> impl Iterator<Item = String> {
         let queues = (0..workers).map(|worker| self.of(&format!("queue:{worker}")));
         STATE.iter().map(|name| self.of(name)).chain(queues)

@@ -77,7 +77,7 @@ pub struct CrawlState {
     pub is_archived: bool,
     /// The version of what was changed since it started.
     pub live: u64,
-    /// Whether somebody looks at its statistics.
+    /// Whether an observer reads its statistics.
     pub is_watched: bool,
 }
 
@@ -264,7 +264,7 @@ impl CrawlControl {
         self.ask(self.member_script(&scripts::STORE_STATISTICS).arg((field, token, value))).await
     }
 
-    /// Lets the processes of the crawl store their statistics more often for so long.
+    /// Lets the processes of the crawl store their statistics more often for this time.
     pub(crate) async fn watch_statistics(&self, time: Duration) -> Result<()> {
         self.ask(self.member_call("SET", "watched").arg(1).arg("EX").arg(time.as_secs())).await
     }

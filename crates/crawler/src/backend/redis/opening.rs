@@ -11,7 +11,8 @@ use super::control::Shared;
 use super::data::CrawlData;
 use super::write_if::WriteIf;
 use crate::backend::local::{BackendConfig, HostLimits, secret};
-use crate::error::StorageErrorKind::{Damaged, NotFound, SettingsDiffer};
+use crate::error::StorageErrorKind::{Damaged, NotFound, SettingsDiffer, Unsupported};
+use crate::format;
 use crate::prioritizer::PriorityQueues;
 use crate::similarity::{HashKey, Threshold};
 use crate::strip_query::StripQuery;
@@ -19,16 +20,19 @@ use crate::time_text::time_text;
 use crate::visit::VisitSettings;
 
 /// The layout of the keys. A crawl of another layout is refused.
-const LAYOUT: u32 = 10;
+const LAYOUT: u32 = 11;
 
 /// What may be raised when a crawl is resumed.
-const BUDGETS: [&str; 4] = ["--max-pages", "--max-bytes", "--max-pages-per-host", "--max-pages-per-site"];
+const BUDGETS: [&str; 4] = ["max_pages", "max_bytes", "max_pages_per_host", "max_pages_per_site"];
 
 /// How long replicas may take to confirm.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The end of the name of a setting that is a time.
-const IN_MILLISECONDS: &str = " in milliseconds";
+const IN_MILLISECONDS: &str = "_ms";
+
+/// The field of the layout.
+const LAYOUT_FIELD: &str = "layout";
 
 /// The secret key of a crawl's hashes, which the process that begins it chooses.
 const SECRET: &str = "secret";
@@ -38,7 +42,7 @@ pub(super) async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<S
     let data = place.connect().await?;
     let (crawl, CrawlData { connection, keys }) = (&place.crawl, &data);
     let mut ours = described(&settings);
-    ours.insert("--delay in milliseconds", milliseconds(place.delay).to_string());
+    ours.insert("delay_ms", milliseconds(place.delay).to_string());
     ours.insert(SECRET, format!("{:032x}", secret()));
     let hash = format!("{}settings", keys.settings);
     let theirs = loop {
@@ -125,21 +129,21 @@ fn described(settings: &BackendConfig) -> BTreeMap<&'static str, String> {
         ..
     } = settings;
     BTreeMap::from([
-        ("layout", LAYOUT.to_string()),
-        ("--queue-size", queue_size.to_string()),
-        ("--priority-queues", priority_queues.count().to_string()),
-        ("--ttl in milliseconds", milliseconds(*ttl).to_string()),
-        ("--domain-ttl in milliseconds", milliseconds(*domain_ttl).to_string()),
-        ("whether there is a --max-depth", keep_depths.to_string()),
-        ("--similarity", similarity.map_or("none".to_owned(), |threshold| threshold.dice().to_string())),
-        ("--strip-query", strip_query.patterns().join(" ")),
-        ("whether pages are stored (not --no-content)", keep_content.to_string()),
-        ("--max-pages", settings.max_pages.to_string()),
-        ("--max-bytes", settings.max_bytes.to_string()),
-        ("--max-page-bytes", settings.max_page_bytes.to_string()),
-        ("--max-pages-per-host", settings.max_pages_per_host.to_string()),
-        ("--max-pages-per-site", settings.max_pages_per_site.to_string()),
-        ("--site-delay in milliseconds", milliseconds(settings.hosts.site_delay).to_string()),
+        (LAYOUT_FIELD, LAYOUT.to_string()),
+        ("queue_size", queue_size.to_string()),
+        ("priority_queues", priority_queues.count().to_string()),
+        ("ttl_ms", milliseconds(*ttl).to_string()),
+        ("domain_ttl_ms", milliseconds(*domain_ttl).to_string()),
+        ("max_depth", given(*keep_depths).to_owned()),
+        ("similarity", similarity.map_or("none".to_owned(), |threshold| threshold.dice().to_string())),
+        ("strip_query", strip_query.patterns().join(" ")),
+        ("no_content", given(!*keep_content).to_owned()),
+        ("max_pages", settings.max_pages.to_string()),
+        ("max_bytes", settings.max_bytes.to_string()),
+        ("max_page_bytes", settings.max_page_bytes.to_string()),
+        ("max_pages_per_host", settings.max_pages_per_host.to_string()),
+        ("max_pages_per_site", settings.max_pages_per_site.to_string()),
+        ("site_delay_ms", milliseconds(settings.hosts.site_delay).to_string()),
     ])
 }
 
@@ -148,28 +152,28 @@ fn settings_of(described: &BTreeMap<String, String>) -> Option<BackendConfig> {
     let text = |name: &str| described.get(name).map(String::as_str);
     let number = |name: &str| text(name)?.parse::<u64>().ok();
     let time = |name: &str| number(name).map(Duration::from_millis);
-    let flag = |name: &str| text(name)?.parse::<bool>().ok();
+    let is_given = |name: &str| Some(text(name)? == given(true));
     Some(BackendConfig {
-        queue_size: usize::try_from(number("--queue-size")?).ok()?,
-        priority_queues: PriorityQueues::new(text("--priority-queues")?.parse().ok()?)?,
+        queue_size: usize::try_from(number("queue_size")?).ok()?,
+        priority_queues: PriorityQueues::new(text("priority_queues")?.parse().ok()?)?,
         workers: 0,
-        ttl: time("--ttl in milliseconds")?,
-        domain_ttl: time("--domain-ttl in milliseconds")?,
-        keep_depths: flag("whether there is a --max-depth")?,
+        ttl: time("ttl_ms")?,
+        domain_ttl: time("domain_ttl_ms")?,
+        keep_depths: is_given("max_depth")?,
         keep_discovery: false,
-        similarity: match text("--similarity")? {
+        similarity: match text("similarity")? {
             "none" => None,
             dice => Some(Threshold::new(dice.parse().ok()?)?),
         },
-        strip_query: StripQuery::new(&text("--strip-query")?.split_whitespace().collect::<Vec<_>>()).ok()?,
-        keep_content: flag("whether pages are stored (not --no-content)")?,
-        max_pages: number("--max-pages")?,
-        max_bytes: number("--max-bytes")?,
-        max_page_bytes: number("--max-page-bytes")?,
+        strip_query: StripQuery::new(&text("strip_query")?.split_whitespace().collect::<Vec<_>>()).ok()?,
+        keep_content: !is_given("no_content")?,
+        max_pages: number("max_pages")?,
+        max_bytes: number("max_bytes")?,
+        max_page_bytes: number("max_page_bytes")?,
         visits: VisitSettings::default(),
-        max_pages_per_host: number("--max-pages-per-host")?,
-        max_pages_per_site: number("--max-pages-per-site")?,
-        hosts: HostLimits { site_delay: time("--site-delay in milliseconds")?, ..HostLimits::default() },
+        max_pages_per_host: number("max_pages_per_host")?,
+        max_pages_per_site: number("max_pages_per_site")?,
+        hosts: HostLimits { site_delay: time("site_delay_ms")?, ..HostLimits::default() },
     })
 }
 
@@ -179,28 +183,30 @@ fn agree(
     ours: &BTreeMap<&'static str, String>,
     theirs: &BTreeMap<String, String>,
 ) -> Result<()> {
+    let there = format!("the crawl '{crawl}' on Redis at {address}");
+    if theirs.get(LAYOUT_FIELD) != ours.get(LAYOUT_FIELD) {
+        let message = format!(
+            "{there} was started by another version of crawler, which stores it differently; use that version, or \
+             another name for this crawl"
+        );
+        return Err(BackendError::redis(Unsupported, message));
+    }
     for (name, our) in ours.iter().filter(|(name, _)| **name != SECRET) {
         let their = theirs.get(*name).map_or("unknown", String::as_str);
+        let is_budget = BUDGETS.contains(name);
         // A budget that is larger here was not raised because another setting differs, which is the error.
-        if BUDGETS.contains(name) && number(their) <= number(our) {
+        if their == our || is_budget && number(their) <= number(our) {
             continue;
         }
-        if BUDGETS.contains(name) {
-            let their = if their == u64::MAX.to_string() { "unlimited" } else { their };
-            let message = format!(
-                "{name} is {their} in the crawl '{crawl}' on Redis at {address} and {our} here; it can be raised, not \
-                 lowered"
-            );
-            return Err(BackendError::redis(SettingsDiffer, message));
-        }
-        if their != our {
-            let (name, their, our) = (setting(name), value(name, their), value(name, our));
-            let message = format!(
-                "the crawl '{crawl}' on Redis at {address} was started with another setting: {name} is {their} there \
-                 and {our} here; use the same settings, or another name for this crawl"
-            );
-            return Err(BackendError::redis(SettingsDiffer, message));
-        }
+        let remedy = match is_budget {
+            true => "it can be raised, not lowered",
+            false => "use the same settings, or another name for this crawl",
+        };
+        let (name, their, our) = (setting(name), value(name, their), value(name, our));
+        let message = format!(
+            "{there} was started with another setting: {name} is {their} there and {our} here; {remedy}"
+        );
+        return Err(BackendError::redis(SettingsDiffer, message));
     }
     Ok(())
 }
@@ -210,14 +216,21 @@ fn number(text: &str) -> u64 {
 }
 
 /// The name of a setting in messages.
-fn setting(name: &str) -> &str {
-    name.strip_suffix(IN_MILLISECONDS).unwrap_or(name)
+fn setting(name: &str) -> String {
+    name.strip_suffix(IN_MILLISECONDS).unwrap_or(name).replace('_', "-")
 }
 
 /// The value of a setting as users write it.
 fn value(name: &str, value: &str) -> String {
-    match value.parse() {
+    match value.parse::<u64>() {
         Ok(milliseconds) if name.ends_with(IN_MILLISECONDS) => time_text(Duration::from_millis(milliseconds)),
-        _ => value.to_owned(),
+        Ok(u64::MAX) => "unlimited".into(),
+        Ok(count) => format::number(count),
+        Err(_) => value.to_owned(),
     }
+}
+
+/// The value of a setting of which only matters whether it was given.
+fn given(is_given: bool) -> &'static str {
+    if is_given { "given" } else { "not given" }
 }

@@ -1,4 +1,4 @@
-//! Encodes what the frontier process of a distributed crawl stores on Redis, beside the rows that it has in common with a
+//! Encodes what the frontier process of a distributed crawl stores on Redis, in addition to the rows that it has in common with a
 //! state on disk.
 
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ impl CompletedRecord {
             id,
             from: task.from.0,
             depth: completed.depth,
-            code: OutcomeCode::of(completed.outcome, task.redirects > 0),
+            code: OutcomeCode::from_outcome(completed.outcome, task.redirects > 0),
             completed_at: u32::try_from(completed.at / 1000).unwrap_or(u32::MAX),
             page_number: completed.page_number.unwrap_or(0),
         }
@@ -65,7 +65,7 @@ pub(super) struct OutcomeCode {
 }
 
 impl OutcomeCode {
-    pub(super) fn of(outcome: &Outcome, by_redirect: bool) -> OutcomeCode {
+    pub(super) fn from_outcome(outcome: &Outcome, by_redirect: bool) -> OutcomeCode {
         // An outcome without a label here is shown as unknown.
         let (label, status) = match outcome {
             Outcome::HttpStatus { code, .. } => (HTTP.into(), *code),
@@ -95,7 +95,7 @@ impl OutcomeCode {
     }
 }
 
-/// The URL and the outcome of a completed URL whose record does not tell all: redirects, failures, and sitemaps.
+/// The URL and the outcome of a completed URL whose record is not enough: redirects, failures, and sitemaps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ReasonRow {
     pub(super) url: String,
@@ -106,8 +106,8 @@ pub(super) struct ReasonRow {
 const MAX_REASON_BYTES: usize = 2 * crate::html::MAX_URL_BYTES;
 
 impl ReasonRow {
-    /// The row of a URL with this outcome; `None` if its record tells all. Failures have one for their URLs, which a report names.
-    pub(super) fn of(url: &str, outcome: &Outcome) -> Option<ReasonRow> {
+    /// The row of a URL with this outcome; `None` if its record is enough. Failures have one for their URLs, which a report names.
+    pub(super) fn from_outcome(url: &str, outcome: &Outcome) -> Option<ReasonRow> {
         let mut reason = match outcome {
             Outcome::HttpStatus { .. } => outcome.to_string(),
             outcome => outcome.reason()?,
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn only_outcomes_that_say_more_than_their_label_have_a_reason() {
-        let reason = |outcome: &Outcome| ReasonRow::of("http://a/", outcome);
+        let reason = |outcome: &Outcome| ReasonRow::from_outcome("http://a/", outcome);
         for outcome in all_outcomes() {
             let text = reason(&outcome).map(|row| row.outcome);
             let text = text.unwrap_or_else(|| Outcome::text_of_label(&outcome.label()).into_owned());
@@ -172,7 +172,7 @@ mod tests {
     fn every_outcome_is_read_back_as_its_label() {
         for outcome in all_outcomes() {
             for by_redirect in [false, true] {
-                let code = OutcomeCode::of(&outcome, by_redirect);
+                let code = OutcomeCode::from_outcome(&outcome, by_redirect);
                 assert_eq!((code.label(), code.by_redirect()), (outcome.label().into_owned(), by_redirect));
                 assert_eq!(code.byte & HAS_LINKS != 0, outcome.has_links());
             }

@@ -111,7 +111,7 @@ async fn restore_tasks(state: &mut State, data: &CrawlData) -> Result<u64> {
         let depth = depths.get(&id).map_or(task.depth, |lowered| task.depth.min(*lowered));
         let lease = leases.remove(&task_id);
         let lease = lease.filter(|lease| state.storage.sessions.contains_key(&WorkerId(lease.worker)));
-        let is_requisite = TaskKind::of(&task.url) == TaskKind::Requisite;
+        let is_requisite = TaskKind::from_task_url(&task.url) == TaskKind::Requisite;
         let in_overflow = lease.is_none() && !is_requisite;
         state.storage.memory.restore_pending(task.borrowed(), depth, in_overflow);
         if let Some(lease) = lease {

@@ -126,7 +126,7 @@ impl Storage for RedisStorage {
 
     fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl) {
         self.batch.completed.extend(encode(&CompletedRecord::new(id, task, &completed)));
-        if let Some(reason) = ReasonRow::of(&task.url, completed.outcome) {
+        if let Some(reason) = ReasonRow::from_outcome(&task.url, completed.outcome) {
             self.batch.reasons.insert(id, Some(encode(&reason)));
         } else if task.is_revisit {
             // The first visit may have had one.

@@ -5,7 +5,7 @@ use redis::ToRedisArgs;
 use super::connection::Call;
 use super::scripts;
 
-/// The most words of a command in a script. Lua passes on only so many.
+/// The most words of a command in a script. Lua passes on no more.
 const MAX_WORDS: usize = 4_000;
 
 /// The conditions, then the commands, each after the number of its words.

@@ -312,7 +312,7 @@ async fn drain_trailing(body: ResponseBody, limit: usize, counter: &ByteCounter<
     drain_up_to(body, limits, limit, counter).await
 }
 
-/// Reads at most so much, while the request has received at most `limit`. Returns whether the body has ended.
+/// Reads at most `max`, while the request has received at most `limit`. Returns whether the body has ended.
 async fn drain_up_to(
     mut body: ResponseBody,
     max: DrainLimits,

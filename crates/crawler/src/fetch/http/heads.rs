@@ -14,7 +14,7 @@ const MAX_HEAD_BYTES: usize = 2 * MAX_HEADER_BYTES;
 /// Headers that always have credentials in requests.
 const CREDENTIALS: [HeaderName; 3] = [header::AUTHORIZATION, header::PROXY_AUTHORIZATION, header::COOKIE];
 
-/// Headers of the transfer coding, which bodies are archived without. A length beside it does not count (RFC 9112, section 6.3), and
+/// Headers of the transfer coding, which bodies are archived without. A length next to it does not count (RFC 9112, section 6.3), and
 /// without it would cut the body off.
 const TRANSFER_CODING: [HeaderName; 3] = [header::TRANSFER_ENCODING, header::TRAILER, header::CONTENT_LENGTH];
 

@@ -1,4 +1,4 @@
-//! Limits what a server sends besides the bodies that are read, such as interim responses (1xx) and control frames.
+//! Limits what a server sends in addition to the bodies that are read, such as interim responses (1xx) and control frames.
 
 use std::io;
 use std::pin::Pin;

@@ -250,7 +250,7 @@ mod tests {
     fn listed_seeds_get_what_other_seeds_get() {
         let headers = [("accept", "a/b"), ("x-a", "1"), ("x-a", "2")];
         let headers = headers.map(|(name, value)| crate::config::header(name, value).unwrap()).to_vec();
-        let seed_index = SeedIndex::of(&["http://a.test/", "https://b.test/"]);
+        let seed_index = SeedIndex::from_urls(&["http://a.test/", "https://b.test/"]);
         let mut config = FetchConfig { headers, seed_index: Some(seed_index), ..FetchConfig::default() };
         config.requests.authentication = Some(Authentication::Bearer("secret".into()));
         let seeds = ["http://me:pw@c.test/"];

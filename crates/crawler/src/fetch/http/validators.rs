@@ -19,7 +19,7 @@ pub struct Validators {
 
 impl Validators {
     /// Those of a response with these headers.
-    pub(crate) fn of(headers: &HeaderMap) -> Validators {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Validators {
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         let etag = text(header::ETAG).map(str::trim);
         let etag = etag.filter(|etag| !etag.is_empty() && etag.len() <= MAX_ETAG_BYTES);
@@ -80,7 +80,8 @@ mod tests {
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
         for etag in ["\"x\"", "W/\"y\"", "unquoted"] {
             let mut request = HeaderMap::new();
-            Validators::of(&headers(&[("etag", etag), ("last-modified", date)])).add_to(&mut request);
+            Validators::from_headers(&headers(&[("etag", etag), ("last-modified", date)]))
+                .add_to(&mut request);
             assert_eq!(
                 (&request["if-none-match"], &request["if-modified-since"]),
                 (&etag.parse().unwrap(), &date.parse().unwrap())
@@ -92,20 +93,22 @@ mod tests {
     fn unusable_validators_are_ignored() {
         let long = format!("\"{}\"", "x".repeat(MAX_ETAG_BYTES));
         for (etag, date) in [(long.as_str(), "yesterday"), (" ", ""), ("", "Sun, 06 Nov 1994 25:49:37 GMT")] {
-            assert!(Validators::of(&headers(&[("etag", etag), ("last-modified", date)])).is_empty());
+            assert!(
+                Validators::from_headers(&headers(&[("etag", etag), ("last-modified", date)])).is_empty()
+            );
         }
         let mut not_ascii = HeaderMap::new();
         not_ascii.insert("etag", HeaderValue::from_bytes(b"\"\xE4\"").unwrap());
-        assert!(Validators::of(&not_ascii).is_empty());
+        assert!(Validators::from_headers(&not_ascii).is_empty());
     }
 
     #[test]
     fn a_response_without_a_validator_keeps_the_earlier_one() {
-        let earlier = Validators::of(&headers(&[
+        let earlier = Validators::from_headers(&headers(&[
             ("etag", "\"1\""),
             ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT"),
         ]));
-        let later = Validators::of(&headers(&[("etag", "\"2\"")]));
+        let later = Validators::from_headers(&headers(&[("etag", "\"2\"")]));
         assert_eq!(later.or(&earlier), Validators { etag: Some("\"2\"".into()), ..earlier });
     }
 }

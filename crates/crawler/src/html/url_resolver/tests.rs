@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn resolved_urls_are_normalised_and_usable_as_base(
+    fn resolved_urls_are_normalized_and_usable_as_base(
         base in prop::sample::select(BASES),
         pieces in prop::collection::vec(prop::sample::select(PIECES), 0..7),
         more in prop::collection::vec(prop::sample::select(PIECES), 0..5),

@@ -57,7 +57,7 @@ impl Verdict {
     }
 
     /// The verdict on an outcome.
-    pub(super) fn of(outcome: &Outcome) -> Verdict {
+    pub(super) fn from_outcome(outcome: &Outcome) -> Verdict {
         match outcome {
             Outcome::Redirect { .. } => Verdict::Redirect,
             Outcome::RedirectRejected { why: RejectReason::InvalidLink(_), .. }
@@ -114,7 +114,7 @@ pub(super) fn reason(outcome: &Outcome) -> String {
             let words = status.and_then(|status| status.canonical_reason()).unwrap_or_default();
             let waiting = match retry_after {
                 Some(time) if outcome.exceeds_max_retry_after() => {
-                    format!("; the server asks to wait {} s", number(time.as_secs()))
+                    format!("; the server requests a wait of {} s", number(time.as_secs()))
                 }
                 _ if matches!(code, 429 | 503) => ", also after waiting".into(),
                 _ => String::new(),
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn failures_are_broken_links_unless_they_say_nothing_about_the_url() {
         for outcome in all_outcomes() {
-            let verdict = Verdict::of(&outcome);
+            let verdict = Verdict::from_outcome(&outcome);
             assert_eq!(verdict == Verdict::Sitemap, outcome.group() == OutcomeGroup::Sitemap);
             let expected = match (&outcome, outcome.group()) {
                 (
@@ -150,13 +150,19 @@ mod tests {
             };
             assert_eq!(verdict.is_broken(), expected, "{outcome:?}");
         }
-        assert_eq!(Verdict::of(&Outcome::HttpStatus { code: 429, retry_after: None }), Verdict::NotChecked);
+        assert_eq!(
+            Verdict::from_outcome(&Outcome::HttpStatus { code: 429, retry_after: None }),
+            Verdict::NotChecked
+        );
         assert_eq!(reason(&Outcome::HttpStatus { code: 404, retry_after: None }), "HTTP 404 Not Found");
         assert_eq!(reason(&Outcome::HttpStatus { code: 999, retry_after: None }), "HTTP 999");
         let busy =
             |seconds| Outcome::HttpStatus { code: 503, retry_after: Some(Duration::from_secs(seconds)) };
         assert_eq!(reason(&busy(3)), "HTTP 503 Service Unavailable, also after waiting");
         assert_eq!(reason(&busy(3_600)), "HTTP 503 Service Unavailable; the server asks to wait 3,600 s");
-        assert_eq!((Verdict::of(&busy(3)), Verdict::of(&busy(3_600))), (Verdict::Http, Verdict::NotChecked));
+        assert_eq!(
+            (Verdict::from_outcome(&busy(3)), Verdict::from_outcome(&busy(3_600))),
+            (Verdict::Http, Verdict::NotChecked)
+        );
     }
 }

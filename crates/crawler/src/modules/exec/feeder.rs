@@ -84,7 +84,7 @@ impl ProcessFeeder {
             let is_in_doubt = self.unfinished.back().is_some_and(|line| !self.queue.is_finished(line.number));
             match self.queue.next(is_in_doubt.then_some(self.timeouts.page_grace)) {
                 Next::Line(line) => self.to_write.push_back(line),
-                Next::Idle => self.settle()?,
+                Next::Idle => self.finish_last_line()?,
                 Next::Closed(deadline) => return self.finish(deadline),
             }
             self.write_all()?;
@@ -135,7 +135,7 @@ impl ProcessFeeder {
 
     /// Decides about the last line when no other follows: it counts as finished if the program runs on for some time after
     /// it has read it.
-    fn settle(&mut self) -> Result<(), Abandoned> {
+    fn finish_last_line(&mut self) -> Result<(), Abandoned> {
         let Some(program) = &self.program else { return Ok(()) };
         let outcome = match program.has_read_all() {
             true => program.stays_alive_for(Duration::ZERO),

@@ -116,7 +116,7 @@ const fn define(
 impl FileType {
     /// The type of content with this Content-Type header. What the crawl took for HTML is HTML, whatever the header says, and a
     /// stylesheet may have no header, or that of text.
-    pub(super) fn of(content_type: Option<&str>, media: Option<Media>, path: &str) -> FileType {
+    pub(super) fn new(content_type: Option<&str>, media: Option<Media>, path: &str) -> FileType {
         let essence = content_type.unwrap_or("").split(';').next().unwrap_or("").trim();
         let found =
             TYPES.iter().position(|it| it.names.iter().any(|name| name.eq_ignore_ascii_case(essence)));
@@ -204,22 +204,22 @@ mod tests {
             ("data", "application/x-unheard-of", "data"),
             ("v1.0 release notes", "text/html", "v1.0 release notes.html"),
         ] {
-            let file_type = FileType::of(Some(content_type), None, "/");
+            let file_type = FileType::new(Some(content_type), None, "/");
             assert_eq!(file_type.name(name, name), expected, "{content_type}");
         }
-        let unknown = FileType::of(None, None, "/a.bin");
+        let unknown = FileType::new(None, None, "/a.bin");
         assert_eq!(unknown.name("a.bin@x=1", "/a.bin"), "a.bin@x=1.bin");
     }
 
     #[test]
     fn content_that_the_crawl_took_for_html_is_html_and_stylesheets_may_have_no_type() {
-        let of = |content_type, media, path| FileType::of(content_type, media, path).conversion();
+        let of = |content_type, media, path| FileType::new(content_type, media, path).conversion();
         assert_eq!(of(None, Some(Media::Html), "/x"), Conversion::Html);
         assert_eq!(of(Some("application/xhtml+xml"), Some(Media::Html), "/x"), Conversion::Html);
         assert_eq!(of(Some("text/plain"), Some(Media::Text), "/x.CSS"), Conversion::Css);
         assert_eq!(of(None, None, "/x.css"), Conversion::Css);
         assert_eq!(of(Some("text/css"), Some(Media::Text), "/style.php"), Conversion::Css);
         assert_eq!(of(Some("image/png"), None, "/x.css"), Conversion::None);
-        assert_eq!(FileType::of(None, Some(Media::Text), "/x"), TEXT);
+        assert_eq!(FileType::new(None, Some(Media::Text), "/x"), TEXT);
     }
 }

@@ -171,7 +171,7 @@ mod tests {
     use crate::html::start_tag::ReferenceKind;
 
     fn index() -> SiteIndex {
-        let html = FileType::of(Some("text/html"), None, "/");
+        let html = FileType::new(Some("text/html"), None, "/");
         let mut index = SiteIndex::default();
         for url in [
             "http://h.test/",

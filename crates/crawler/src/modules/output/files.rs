@@ -84,7 +84,7 @@ impl OpenTarget<'_> {
     /// The file or directory that exists as soon as the output does.
     fn first_path(&self) -> PathBuf {
         match self.segments {
-            Some(_) => SegmentNames::of(self.target.path()).path(1),
+            Some(_) => SegmentNames::from_output(self.target.path()).path(1),
             None => self.target.path().to_owned(),
         }
     }

@@ -277,7 +277,7 @@ fn part_of(target: &Target, worker: u16) -> Result<Target, StorageError> {
 
 /// A file name's stem and extension; of an archive, with the extension before that of its compression.
 fn split(path: &Path) -> (OsString, Option<OsString>) {
-    if let Some((encoding, stem)) = Encoding::of(path) {
+    if let Some((encoding, stem)) = Encoding::from_path(path) {
         return (stem.into(), Some(encoding.extension().trim_start_matches('.').into()));
     }
     let stem = path.file_stem().unwrap_or_default().to_owned();

@@ -31,8 +31,8 @@ pub(super) struct SegmentNames {
 
 impl SegmentNames {
     /// The names for an output, by its path.
-    pub(super) fn of(output: &Path) -> SegmentNames {
-        let (encoding, stem) = match Encoding::of(output) {
+    pub(super) fn from_output(output: &Path) -> SegmentNames {
+        let (encoding, stem) = match Encoding::from_path(output) {
             Some((encoding, stem)) => (encoding, stem.to_owned()),
             None => (Encoding::Gzip, output.file_name().unwrap_or_default().to_string_lossy().into_owned()),
         };
@@ -82,12 +82,12 @@ impl SegmentNames {
 
 /// What the names of an output's files start with, before their number: `crawl` of `crawl.warc.gz`.
 pub(in crate::modules) fn stem(output: &Path) -> String {
-    SegmentNames::of(output).stem
+    SegmentNames::from_output(output).stem
 }
 
 /// The files of an output, in order.
 pub(in crate::modules) fn existing_files(output: &Path) -> io::Result<Vec<PathBuf>> {
-    let names = SegmentNames::of(output);
+    let names = SegmentNames::from_output(output);
     Ok(names.existing()?.into_iter().map(|(number, _)| names.path(number)).collect())
 }
 
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn names_have_numbers_and_other_files_are_none() {
-        let names = SegmentNames::of(Path::new("/x/crawl.warc.gz"));
+        let names = SegmentNames::from_output(Path::new("/x/crawl.warc.gz"));
         assert_eq!(names.path(1), Path::new("/x/crawl-00001.warc.gz"));
         assert_eq!(names.path(123_456), Path::new("/x/crawl-123456.warc.gz"));
         for (name, number) in [
@@ -112,7 +112,7 @@ mod tests {
         ] {
             assert_eq!(names.number(name), number, "{name}");
         }
-        assert_eq!(SegmentNames::of(Path::new("crawl")).path(2), Path::new("crawl-00002.warc.gz"));
-        assert_eq!(SegmentNames::of(Path::new("a.warc")).path(2), Path::new("a-00002.warc"));
+        assert_eq!(SegmentNames::from_output(Path::new("crawl")).path(2), Path::new("crawl-00002.warc.gz"));
+        assert_eq!(SegmentNames::from_output(Path::new("a.warc")).path(2), Path::new("a-00002.warc"));
     }
 }

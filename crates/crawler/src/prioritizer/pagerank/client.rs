@@ -43,7 +43,7 @@ pub struct QueryFailure {
     /// The cause, for messages.
     pub cause: String,
     /// Whether a retry may succeed.
-    pub is_transient: bool,
+    pub is_retryable: bool,
     /// The time of the response's Retry-After header.
     pub retry_after: Option<Duration>,
 }
@@ -111,7 +111,7 @@ impl PageRankClient {
             return Err(QueryFailure::from_outcome(Outcome::HttpStatus { code: status, retry_after }));
         }
         let ranks = response::ranks(&body);
-        ranks.map_err(|cause| QueryFailure { cause: cause.into(), is_transient: false, retry_after: None })
+        ranks.map_err(|cause| QueryFailure { cause: cause.into(), is_retryable: false, retry_after: None })
     }
 }
 
@@ -121,7 +121,7 @@ impl QueryFailure {
             Outcome::HttpStatus { retry_after, .. } => retry_after,
             _ => None,
         };
-        QueryFailure { cause: outcome.to_string(), is_transient: outcome.is_transient(), retry_after }
+        QueryFailure { cause: outcome.to_string(), is_retryable: outcome.is_retryable(), retry_after }
     }
 }
 

@@ -176,9 +176,9 @@ impl RankService {
                 }
                 Err(failure) => failure,
             };
-            let is_transient = failure.is_transient;
+            let is_retryable = failure.is_retryable;
             self.record_failure(failure);
-            if !is_transient {
+            if !is_retryable {
                 return None;
             }
         }

@@ -120,7 +120,7 @@ fn zstd_dictionary(samples: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn torn_archive_has_all_records_before_the_tear() {
+fn truncated_archive_has_all_records_before_its_end() {
     let (plain, parts) = (records().concat(), records());
     let (compressed, members): (Vec<u8>, Vec<Vec<u8>>) =
         (parts.iter().flat_map(|part| gzip(part)).collect(), parts.iter().map(|part| gzip(part)).collect());

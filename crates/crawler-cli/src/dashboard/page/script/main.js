@@ -53,7 +53,7 @@ const show = () => {
 const RECONNECT_AFTER = 2000;
 // After the end of the crawl, its process exits. Another one may come.
 const RETRY_ENDED = 10000;
-// The server sends each second; the connection is lost when nothing came for so long.
+// The server sends each second; the connection is lost when nothing came for this time.
 const SILENCE = 15000;
 let source = null;
 let opened = 0;

@@ -141,7 +141,7 @@ const drawDepths = (depths) => {
   columns(picture, depths, { x: 0, y: 4, width, height: height - 22 }, (depth) => `Depth ${depth}`);
   picture.append(
     shape("text", { x: 0, y: height - 4, class: "tiny" }, "0"),
-    shape("text", { x: width, y: height - 4, class: "tiny end" }, counted(depths.length - 1, "hop")),
+    shape("text", { x: width, y: height - 4, class: "tiny end" }, counted(depths.length - 1, "link")),
   );
   parent.replaceChildren(picture);
 };
@@ -152,7 +152,7 @@ const WORKER_COLUMNS = [
   { name: "Worker", show: (cell, worker) => say(cell, plain(worker.id)) },
   { name: "State", show: (cell, worker) => {
     say(cell, plain(worker.state) || "–");
-    cell.className = ["dead", "silent"].includes(worker.state) ? "bad" : "";
+    cell.className = ["dead", "no heartbeat"].includes(worker.state) ? "bad" : "";
   } },
   { name: "Domains", numeric: true, show: (cell, worker) => say(cell, short(worker.domains)) },
   { name: "Leased", numeric: true, show: (cell, worker) => say(cell, short(worker.leased)) },
@@ -218,7 +218,7 @@ const showCluster = (status) => {
   ]);
 };
 
-// The list stays as it is while somebody reads it.
+// The list stays as it is while the user reads it.
 const showLatest = (status) => {
   const parent = byId("latest");
   const points = matchMedia("(hover: hover)").matches && parent.matches(":hover");

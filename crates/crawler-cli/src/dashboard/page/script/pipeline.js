@@ -91,7 +91,7 @@ const drawStage = (picture, stage, { x, y, width, height }, isMost) => {
   });
 };
 
-// Breaks a text into lines of at most so many characters.
+// Breaks a text into lines of at most `length` characters.
 const wrap = (text, length) => {
   const lines = [""];
   for (const word of text.split(" ")) {

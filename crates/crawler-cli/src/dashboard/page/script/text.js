@@ -5,7 +5,7 @@ const number = (value) => {
   return rounded.toLocaleString("en-US");
 };
 
-// A count that fits beside others: 9,999,999, then 12.3 million.
+// A count that fits next to others: 9,999,999, then 12.3 million.
 const short = (value) => {
   const count = finite(value);
   const scale = [[1e15, null], [1e12, "trillion"], [1e9, "billion"], [1e7, "million"]];
@@ -70,7 +70,7 @@ const longTime = (seconds) => {
   return `${short(Math.floor(seconds / 86400))} d ${pad((seconds / 3600) % 24)} h`;
 };
 
-// A duration that somebody chose: 250 ms, 1.5 s, 2 m 00 s.
+// A duration that is a setting: 250 ms, 1.5 s, 2 m 00 s.
 const setting = (value) => {
   const seconds = Math.round(finite(value) * 1000) / 1000;
   if (seconds < 1) {

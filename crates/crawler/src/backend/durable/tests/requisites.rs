@@ -47,7 +47,7 @@ async fn requisites_are_fetched_after_a_kill_at_the_limit() {
     state.options.retry_failed = true;
     state.reopen();
     let leases = state.leases().await;
-    assert_eq!(leases.len(), 10, "they failed for a reason that may pass");
+    assert_eq!(leases.len(), 10, "they failed temporarily");
     complete(&state, &leases, &Outcome::Requisite).await;
     assert_eq!(state.backend().exhausted_budget().await.unwrap(), Some(Budget::Pages));
 }

@@ -5,7 +5,7 @@ use super::super::retry::retry_some;
 use super::super::{Batch, Tables};
 use super::*;
 
-/// A finished crawl of 10 URLs, of which 5 failed for a reason that may pass.
+/// A finished crawl of 10 URLs, of which 5 failed temporarily.
 async fn finished() -> TestState {
     let mut state = TestState::new(7, SMALL_CACHE);
     let seeds = (0..10).map(|number| DiscoveredUrl { url: url(number), depth: 0, redirects: 0 });

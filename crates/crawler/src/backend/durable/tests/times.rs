@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::super::{Backend, Completion, ContentMatch, WorkerId};
+use super::super::StateOptions;
 use super::super::seen_cache::CacheLimits;
 use super::{SMALL_CACHE, TTL, TestState, discovered, options, url};
 use crate::backend::local::LocalBackend;
@@ -10,15 +11,25 @@ use crate::backend::local::storage::Storage;
 use crate::prioritizer::Priority;
 use crate::similarity::{Fingerprint, Threshold};
 
+/// No commit takes this long, on a busy machine either.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
 #[tokio::test]
 async fn active_time_survives_a_crash_if_nothing_else_was_written() {
-    let mut state = TestState::new(7, SMALL_CACHE);
+    let options = StateOptions { clock_interval: Duration::from_millis(20), ..options(7) };
+    let mut state = TestState::with_options(options, SMALL_CACHE);
     state.backend().admit(discovered(0..1)).await.unwrap();
-    // The state records it every five seconds.
-    tokio::time::sleep(Duration::from_secs(7)).await;
-    let before = state.now();
+    state.advance(TTL);
+    let commits =
+        |state: &TestState| state.backend().shared.state().storage.committed.borrow().clone().unwrap();
+    let (at, before) = (state.now(), commits(&state));
+    // The next commit may have started before.
+    while commits(&state) < before + 2 {
+        assert!(state.now() < at + TIMEOUT, "no commit writes the time");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     state.crash();
-    assert!(state.now() > Duration::from_secs(4), "{:?} of {before:?}", state.now());
+    assert!(state.now() >= at, "{:?} after {at:?}", state.now());
 }
 
 /// Completes all pending URLs.

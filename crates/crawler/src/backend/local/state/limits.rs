@@ -27,13 +27,13 @@ impl<S: Storage> LocalState<S> {
 
     /// Ends the lease of a page that the crawl may not have any more, because its limit was lowered meanwhile. The URL waits
     /// as if it had not been fetched.
-    pub(super) fn give_back_page(&mut self, lease: &Lease, bytes: BodyBytes, site_cooldown: Duration) {
+    pub(super) fn requeue_page(&mut self, lease: &Lease, bytes: BodyBytes, site_cooldown: Duration) {
         let Some(ActiveLease { task, is_blocked, reservation, .. }) = self.end_lease(lease.task_id) else {
             return;
         };
         self.budgets.commit(&task.url, reservation, false, bytes);
         let url = Arc::clone(&task.url);
-        self.waiting.give_back(task, &self.cooldowns);
+        self.waiting.requeue(task, &self.cooldowns);
         self.waiting.release((&url, is_blocked), &self.cooldowns, site_cooldown);
     }
 }

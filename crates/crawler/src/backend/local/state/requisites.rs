@@ -14,7 +14,7 @@ use crate::task_kind::{REQUISITE_DEPTH, TaskKind};
 /// At most this many requisites wait in the queues of their hosts: each host takes some hundred bytes of memory.
 const MAX_WAITING: usize = 10_000;
 
-/// At most so many requisites are admitted from stylesheets, for each page of the crawl. A tree of stylesheets that import others
+/// At most this many requisites are admitted from stylesheets, for each page of the crawl. A tree of stylesheets that import others
 /// has no end otherwise.
 const MAX_OF_STYLESHEETS: u64 = 1_000;
 
@@ -28,7 +28,7 @@ pub(crate) struct RequisiteQueue<Q> {
 impl<S: Storage> LocalState<S> {
     /// Whether a URL goes to the queue of requisites.
     pub(super) fn is_requisite(url: &str) -> bool {
-        TaskKind::of(url) == TaskKind::Requisite
+        TaskKind::from_task_url(url) == TaskKind::Requisite
     }
 
     /// The number of the queue of requisites.
@@ -85,7 +85,7 @@ impl<S: Storage> LocalState<S> {
         if let Some(active) = self.end_lease(lease.task_id) {
             self.budgets.commit(&active.task.url, active.reservation, false, read);
             let url = Arc::clone(&active.task.url);
-            self.waiting.give_back(active.task, &self.cooldowns);
+            self.waiting.requeue(active.task, &self.cooldowns);
             self.waiting.release((&url, active.is_blocked), &self.cooldowns, Duration::ZERO);
         }
         BudgetDecision::LeaseLost

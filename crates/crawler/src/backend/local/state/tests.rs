@@ -295,7 +295,7 @@ async fn move_is_cancelled_when_the_new_owner_is_removed_or_the_owner_claims_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn domain_that_moves_from_a_removed_worker_rests() {
+async fn domain_that_moves_from_a_removed_worker_has_a_cooldown() {
     let (mut state, _) = four_domains_of_the_first_worker(1);
     state.lease(SECOND, 4).unwrap();
     state.run_timers();

@@ -42,9 +42,9 @@ impl<S: Storage> LocalState<S> {
             |(task_id, active): (&TaskId, &ActiveLease)| (active.worker == worker).then_some(*task_id);
         let mut lost: Vec<TaskId> = self.leases.iter().filter_map(is_lost).collect();
         if !self.config.hosts.workers_share_throttle {
-            self.rest_hosts_of(worker, &lost);
+            self.cool_down_hosts_of(worker, &lost);
         }
-        // Each is put in front of those that were given back before.
+        // Each is put in front of those that were requeued before.
         lost.sort_by_key(|task_id| Reverse(*task_id));
         for task_id in lost {
             self.requeue(task_id);
@@ -57,7 +57,7 @@ impl<S: Storage> LocalState<S> {
         let Some(ActiveLease { task, is_blocked, reservation, .. }) = self.end_lease(task_id) else { return };
         self.budgets.release(&task.url, reservation);
         let url = Arc::clone(&task.url);
-        self.waiting.give_back(task, &self.cooldowns);
+        self.waiting.requeue(task, &self.cooldowns);
         self.waiting.release((&url, is_blocked), &self.cooldowns, Duration::ZERO);
     }
 
@@ -83,22 +83,22 @@ impl<S: Storage> LocalState<S> {
         let site_key = domain.site_key();
         for (host, host_delay) in cooldowns {
             match *host == site_key {
-                true => self.waiting.rest_domain(domain, host_delay.cooldown),
+                true => self.waiting.cool_down_domain(domain, host_delay.cooldown),
                 false => self.set_host_delay(host, *host_delay)?,
             }
         }
         self.waiting.transfer_domain(domain, *to);
-        // Each is put in front of those that were given back before.
+        // Each is put in front of those that were requeued before.
         for task_id in returned.into_iter().rev() {
             self.requeue(task_id);
         }
         Ok(TransferResult::Moved)
     }
 
-    /// Lets the hosts and domains of a dead worker rest for their delay: the worker may have just sent a request.
-    fn rest_hosts_of(&mut self, worker: WorkerId, leases: &[TaskId]) {
+    /// Starts the cooldown of the hosts and domains of a dead worker: the worker may have just sent a request.
+    fn cool_down_hosts_of(&mut self, worker: WorkerId, leases: &[TaskId]) {
         let limits = &self.config.hosts;
-        self.waiting.rest_domains_of(worker, limits.delay.max(limits.site_delay));
+        self.waiting.cool_down_domains_of(worker, limits.delay.max(limits.site_delay));
         for active in leases.iter().filter_map(|task_id| self.leases.get(task_id)) {
             let host = throttle_key(&active.task.url);
             let delay = limits.delay.max(self.waiting.delay(host));

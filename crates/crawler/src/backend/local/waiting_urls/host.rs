@@ -72,7 +72,7 @@ impl<Q: Default> Host<Q> {
 
     /// The URLs that were leased before and can be leased now: the first one, and requisites, which wait for no page.
     fn next_returned(&self) -> impl Iterator<Item = (usize, &QueuedTask)> {
-        let is_next = |index, url: &str| index == 0 || TaskKind::of(url) == TaskKind::Requisite;
+        let is_next = |index, url: &str| index == 0 || TaskKind::from_task_url(url) == TaskKind::Requisite;
         self.returned.iter().enumerate().filter(move |(index, task)| is_next(*index, &task.url))
     }
 
@@ -87,9 +87,9 @@ impl<Q: Default> Host<Q> {
     }
 
     /// When the next request may be sent to it, if that is not now.
-    pub(super) fn rests_until(&self, name: &str, cooldowns: &HostCooldowns) -> Option<Instant> {
+    pub(super) fn cooldown_until(&self, name: &str, cooldowns: &HostCooldowns) -> Option<Instant> {
         match self.health.unreachable() {
-            None => cooldowns.until(name).max(self.health.rests_until()),
+            None => cooldowns.until(name).max(self.health.cooldown_until()),
             // No request is sent.
             Some(_) => None,
         }

@@ -68,19 +68,19 @@ impl<Q: Default> WaitingUrls<Q> {
     fn why_waiting(&self, name: &str, host: &Host<Q>, cooldowns: &HostCooldowns) -> WaitReason {
         let (now, delay) = (Instant::now(), host.delay.max(self.limits.delay));
         let left = |until: Instant| until.saturating_duration_since(now);
-        let rests_for = host.health.rests_until().map(left).unwrap_or_default();
+        let backs_off_for = host.health.cooldown_until().map(left).unwrap_or_default();
         let cooldown = cooldowns.until(name).map(left).unwrap_or_default();
         match () {
             () if host.is_blocked => WaitReason::Busy,
-            () if !rests_for.is_zero()
+            () if !backs_off_for.is_zero()
                 && let Some(cause) = host.health.cause() =>
             {
-                WaitReason::Resting { for_: rests_for, cause: cause.to_string() }
+                WaitReason::BackingOff { for_: backs_off_for, cause: cause.to_string() }
             }
-            () if cooldown > delay + LONG_PAUSE => WaitReason::Pause(cooldown),
+            () if cooldown > delay + LONG_PAUSE => WaitReason::ServerDelay(cooldown),
             () if !delay.is_zero() && (!cooldown.is_zero() || host.leased > 0) => WaitReason::Delay(delay),
             () if host.leased > 0 && host.is_full(&self.limits) => WaitReason::Slow,
-            () if !cooldown.is_zero() => WaitReason::Pause(cooldown),
+            () if !cooldown.is_zero() => WaitReason::ServerDelay(cooldown),
             () if self.waits_for_site(host, now) => WaitReason::SiteDelay(self.limits.site_delay),
             () => WaitReason::Busy,
         }

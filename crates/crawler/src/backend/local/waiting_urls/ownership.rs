@@ -231,14 +231,14 @@ impl<Q: Default> WaitingUrls<Q> {
     }
 
     /// Leases no URL of a domain for this time.
-    pub(in super::super) fn rest_domain(&mut self, domain: &Domain, time: Duration) {
+    pub(in super::super) fn cool_down_domain(&mut self, domain: &Domain, time: Duration) {
         if let Some(entry) = self.domains.get_mut(domain) {
             entry.next = entry.next.max(Instant::now() + time);
         }
     }
 
     /// Leases no URL of the domains that a worker has used for this time: it may have just sent a request.
-    pub(in super::super) fn rest_domains_of(&mut self, worker: WorkerId, time: Duration) {
+    pub(in super::super) fn cool_down_domains_of(&mut self, worker: WorkerId, time: Duration) {
         let (now, ttl) = (Instant::now(), self.domain_ttl);
         for entry in self.domains.values_mut().filter(|entry| entry.owner == Some(worker)) {
             if entry.leased > 0 || entry.last_used + time > now || entry.is_claimed(ttl) {

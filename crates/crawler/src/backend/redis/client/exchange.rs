@@ -147,7 +147,7 @@ impl Exchange {
     }
 
     pub(super) fn apply(&mut self, message: FrontierMessage, http_requests: u64) {
-        // Nobody waits any more for those that a frontier of the past did not reply to.
+        // No task waits any more for those that an earlier frontier did not reply to.
         let first_unsent = self.first_unsent;
         self.pending.retain(|number, pending| *number >= first_unsent || !pending.reply.is_closed());
         for reply in message.replies {

@@ -7,7 +7,7 @@ use crate::backend::Outlinks;
 use crate::similarity::HashKey;
 use crate::task::Depth;
 
-/// When there are so many links, which take some 24 bytes each, they are forgotten.
+/// When there are this many links, which take some 24 bytes each, they are forgotten.
 const MAX_LINKS: usize = 1_000_000;
 
 /// The IDs of links that are in the seen set, with the smallest depth at which they were sent.

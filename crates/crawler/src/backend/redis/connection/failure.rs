@@ -1,4 +1,4 @@
-//! Why a command has no reply, whether that may pass, and the error with its remedy.
+//! Why a command has no reply, whether it is temporary, and the error with its remedy.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(super) enum Failure {
     NotRedis(String),
 }
 
-/// Errors that pass by themselves, or when an operator repairs the server.
+/// Errors that end by themselves, or when an operator repairs the server.
 const TEMPORARY: [&str; 12] = [
     // A read that waited was interrupted: the server became a replica.
     "UNBLOCKED",
@@ -146,7 +146,7 @@ impl Failure {
                 "give the address of its primary, or of the Sentinels that know it: redis+sentinel://host:26379/NAME",
             ),
             (_, "LOADING") => (format!("Redis at {address} still reads its data"), "try again later"),
-            _ => (format!("Redis at {address} cannot do what it is asked"), ""),
+            _ => (format!("Redis at {address} cannot run a command"), ""),
         };
         BackendError::Redis(StorageError::with_source(StorageErrorKind::Io, what, self.clone(), remedy))
     }

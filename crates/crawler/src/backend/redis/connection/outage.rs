@@ -12,13 +12,13 @@ use crate::log;
 /// Receives messages for the operator.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// An outage is reported when it has lasted for so long. Most are shorter.
+/// An outage is reported when it has lasted for this time. Most are shorter.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// How often an outage is reported while it lasts.
 const REMINDER: Duration = Duration::from_secs(10);
 
-/// Replicas that did not confirm in time get so much less time until they do.
+/// Replicas that did not confirm in time get this fraction of the time until they do.
 const LAGGING: u32 = 20;
 
 /// The outage that Redis has, if it has one.
@@ -92,7 +92,7 @@ impl Outage {
         }
     }
 
-    /// So many replicas confirmed a command. If it is too few, that is reported, but not for every command.
+    /// Records how many replicas confirmed a command. If they are too few, that is reported, but not for every command.
     pub(super) fn confirmed(&self, confirmed: u32, wanted: u32) {
         let mut state = self.state();
         state.lags = confirmed < wanted;
@@ -109,7 +109,7 @@ impl Outage {
         log::warned(&*self.notice, &message);
     }
 
-    /// How long to wait for replicas. Without any, as after a failover, not every command shall wait for so long.
+    /// How long to wait for replicas. Without any, as after a failover, not every command shall wait for the whole time.
     pub(super) fn confirm_timeout(&self, timeout: Duration) -> Duration {
         if self.state().lags { timeout / LAGGING } else { timeout }
     }
@@ -130,7 +130,7 @@ impl Waiting {
         self.is_answered = true;
     }
 
-    /// The command waits no longer, but the outage goes on.
+    /// The command waits no longer, but the outage continues.
     pub(super) fn give_up(self) {
         std::mem::forget(self);
     }

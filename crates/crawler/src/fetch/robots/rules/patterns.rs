@@ -12,7 +12,7 @@ use memchr::memmem;
 
 use super::allocation_size;
 
-/// Represents the wildcard `*` in a compiled pattern, where `*` itself is a literal. No normalised text contains it.
+/// Represents the wildcard `*` in a compiled pattern, where `*` itself is a literal. No normalized text contains it.
 const WILDCARD: u8 = 0;
 
 /// The precedence of a rule: longer before shorter, and Allow before Disallow of the same length.
@@ -169,7 +169,7 @@ fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Normalises a path for comparison, so that `/%7Ea`, `/%7ea` and `/~a` are equal.
+/// Normalizes a path for comparison, so that `/%7Ea`, `/%7ea` and `/~a` are equal.
 ///
 /// Bytes that a URL must encode are percent-encoded in upper case, bytes that need no encoding are decoded, and
 /// reserved characters, which mean something else when encoded (`%2F` and `/`), stay as they are.
@@ -186,7 +186,7 @@ fn normalize(path: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(normalized)
 }
 
-/// The position from which a text is not normalised; `None` for most texts, which then need no copy.
+/// The position from which a text is not normalized; `None` for most texts, which then need no copy.
 fn first_unnormalized(text: &[u8]) -> Option<usize> {
     let mut position = 0;
     while position < text.len() {
@@ -205,7 +205,7 @@ fn first_unnormalized(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// Appends the normalised first character of `text`, and returns its length in `text`.
+/// Appends the normalized first character of `text`, and returns its length in `text`.
 fn push_normalized(text: &[u8], normalized: &mut Vec<u8>) -> usize {
     match (text[0], percent_decoded(text)) {
         (_, Some(byte)) => {

@@ -157,7 +157,7 @@ fn percent_encoded_star_or_dollar_is_a_literal() {
 /// The table in RFC 9309. Its row that encodes `://` in a query cannot mean that `%2F` equals `/`, so a URL and a rule
 /// with reserved characters match if both are encoded in the same way.
 #[test]
-fn paths_are_normalised_before_comparison() {
+fn paths_are_normalized_before_comparison() {
     assert!(matches("/foo/bar?baz=quz", "/foo/bar?baz=quz"));
     assert!(matches("/foo/bar?baz=https%3A%2F%2Ffoo.bar", "/foo/bar?baz=https%3a%2f%2ffoo.bar"));
     assert!(matches("/foo/bar?baz=https://foo.bar", "/foo/bar?baz=https://foo.bar"));
@@ -197,7 +197,7 @@ fn percent_sign_without_digits_is_a_literal() {
 }
 
 #[test]
-fn rule_lengths_are_compared_after_normalisation() {
+fn rule_lengths_are_compared_after_normalization() {
     assert!(allows("User-agent: *\nDisallow: /%62%61%7A\nAllow: /baz", "/baz"));
     assert!(!allows("User-agent: *\nAllow: /%62%61%7A\nDisallow: /ba*z", "/baz"));
     assert!(allows("User-agent: *\nDisallow: /*/////\nAllow: /ツ", "/ツ//////"));

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn html() -> FileType {
-    FileType::of(Some("text/html"), None, "/")
+    FileType::new(Some("text/html"), None, "/")
 }
 
 fn paths(urls: &[&str]) -> Vec<String> {
@@ -144,7 +144,7 @@ fn types() -> impl Strategy<Value = Vec<FileType>> {
         Just("text/plain"),
         Just("application/x-other")
     ];
-    prop::collection::vec(content_type.prop_map(|it| FileType::of(Some(it), None, "/")), 40)
+    prop::collection::vec(content_type.prop_map(|it| FileType::new(Some(it), None, "/")), 40)
 }
 
 proptest! {

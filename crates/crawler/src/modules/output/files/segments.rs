@@ -57,7 +57,7 @@ impl SegmentedFile {
         start: Start,
         index: usize,
     ) -> Result<SegmentedFile, StorageError> {
-        let names = SegmentNames::of(output);
+        let names = SegmentNames::from_output(output);
         let first = AppendFile::open(&names.path(1))?;
         let found = names.existing().map_err(|error| write_error(output, error))?;
         let archive_id = archive_id_in(&names.path(1));

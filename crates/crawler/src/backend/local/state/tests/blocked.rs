@@ -76,7 +76,7 @@ async fn urls_of_a_blocked_host_are_leased_at_once_and_do_not_delay_the_other_ho
 }
 
 #[tokio::test(start_paused = true)]
-async fn host_that_rests_is_blocked_and_its_leases_of_a_dead_worker_are_completed_by_another() {
+async fn host_with_a_cooldown_is_blocked_and_its_leases_of_a_dead_worker_are_completed_by_another() {
     let mut state = state_of_a_site();
     state
         .set_host_delay(BLOCKED, HostDelay { delay: SECOND_OF_TIME, cooldown: 3_600 * SECOND_OF_TIME })
@@ -90,7 +90,7 @@ async fn host_that_rests_is_blocked_and_its_leases_of_a_dead_worker_are_complete
     assert_eq!(
         (blocked, others.len()),
         (3_000, 0),
-        "the site rests, since the dead worker may have sent a request"
+        "the site has a cooldown, since the dead worker may have sent a request"
     );
     // A new run blocks nothing.
     block(&mut state, ControlAction::Resume);

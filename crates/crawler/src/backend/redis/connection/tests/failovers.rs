@@ -239,9 +239,9 @@ async fn missing_replicas_are_reported_and_not_waited_for() {
     }
     assert_eq!(notices.all().len(), 1, "it is reported once: {:?}", notices.all());
     assert!(notices.all()[0].starts_with("1 of 2 replicas of Redis at redis://"), "{:?}", notices.all());
-    // Commands do not wait for the confirmation of one that was sent beside them.
+    // Commands do not wait for the confirmation of one that was sent on another connection.
     let confirming = async {
-        set(&connection.beside(), 2, Duration::from_secs(100)).await;
+        set(&connection.another(), 2, Duration::from_secs(100)).await;
         Instant::now()
     };
     let plain = async {

@@ -54,7 +54,7 @@ async fn denied_access_is_reported_at_once_and_without_the_password() {
             "{message}"
         );
         assert!(!message.contains("secret") && !message.contains("sesame"), "{message}");
-        // A retry would go on for five seconds. One of these connections counts them.
+        // A retry would continue for five seconds. One of these connections counts them.
         assert!(connections() - before <= 3, "{credentials} was tried again");
     }
     assert_eq!(open(&server.url()).await.address(), format!("redis://{}", server.address()));

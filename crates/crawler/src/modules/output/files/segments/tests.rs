@@ -75,7 +75,7 @@ fn resume_after_a_crash_at_any_byte_writes_the_same_records_to_the_same_files() 
     for committed in 0..=WRITES {
         // The crash leaves the writes up to `crash`, which is at or after what was recorded, and a part of the next one.
         for crash in committed..=WRITES {
-            for torn in [0, 1, 100, 299] {
+            for written in [0, 1, 100, 299] {
                 let directory = tempfile::tempdir().unwrap();
                 let mut files = open(directory.path(), Start::Fresh).unwrap();
                 let mut length = 0;
@@ -83,7 +83,7 @@ fn resume_after_a_crash_at_any_byte_writes_the_same_records_to_the_same_files() 
                     let written = apply(&mut files, id);
                     length = if id == committed { written } else { length };
                 }
-                files.append_unrecorded(0, &bytes(crash + 1)[..torn]).unwrap();
+                files.append_unrecorded(0, &bytes(crash + 1)[..written]).unwrap();
                 files.flush().unwrap();
                 drop(files);
                 let mut files = resumed(directory.path(), length, committed).unwrap();
@@ -93,7 +93,7 @@ fn resume_after_a_crash_at_any_byte_writes_the_same_records_to_the_same_files() 
                 drop(files);
                 assert!(
                     contents(directory.path()) == expected,
-                    "recorded {committed}, crash after {crash}, torn {torn}"
+                    "recorded {committed}, crash after {crash}, of which {written} bytes were written"
                 );
             }
         }
