@@ -83,6 +83,8 @@ lint: ## rustfmt, clippy, rustdoc with warnings denied, and the list of the publ
 	@# The command and the library have the same name and so the same directory below target/doc: one after the other.
 	RUSTDOCFLAGS='-D warnings' $(CARGO) rustdoc -p crawler-cli --bin crawler -- --document-private-items
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items
+	@# Links of the documentation that users see must not lead to private items.
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc -p crawler --no-deps
 	scripts/public-api --check
 
 audit: ## check licences, sources, duplicate versions and security advisories of all crates with cargo-deny

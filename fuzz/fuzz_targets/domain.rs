@@ -1,7 +1,7 @@
 //! The domain and the throttle key of a URL are the same with and without parsing the URL.
 #![no_main]
 
-use crawler::internal::domain::Domain;
+use crawler::internal::domain::{Domain, DomainInternals as _};
 use crawler::internal::origin::{Origin, throttle_key};
 use crawler::internal::{fuzzing, html};
 use libfuzzer_sys::fuzz_target;

@@ -3,6 +3,7 @@
 
 mod text;
 
+use crawler::internal::callbacks::CallbackInternals as _;
 use crawler::internal::callbacks::{CallbackCrawl, LinkRule};
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -96,15 +96,15 @@ pub fn remedy(url: &str, outcome: &Outcome) -> String {
         }
         Outcome::RobotsDisallowed => "; use --ignore-robots if the site is yours".into(),
         Outcome::BlockedAddress { .. } => "; use --allow-private to allow such addresses".into(),
-        Outcome::TlsFailed { cause } if cause.ends_with("does not speak TLS") => {
+        Outcome::TlsFailed { cause, .. } if cause.ends_with("does not speak TLS") => {
             format!("; try {}", url.replacen("https://", "http://", 1))
         }
-        Outcome::TlsFailed { cause }
+        Outcome::TlsFailed { cause, .. }
             if cause.contains("self-signed") || cause.contains("unknown authority") =>
         {
             "; if you trust it, give its certificate with --ca-file, or use --insecure".into()
         }
-        Outcome::TlsFailed { cause } if cause.starts_with("the certificate ") => {
+        Outcome::TlsFailed { cause, .. } if cause.starts_with("the certificate ") => {
             "; use --insecure if you trust the server nevertheless".into()
         }
         _ => String::new(),

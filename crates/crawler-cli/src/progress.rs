@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::{WaitReason, WaitingHost};
 use crawler::internal::crawl_view::CrawlView;
 use crawler::internal::event::{Event, Observer};
@@ -15,6 +16,7 @@ use crawler::internal::log::NOTICE;
 use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
 use crawler::internal::stop::StopHandle;
+use crawler::internal::stop::StopHandleInternals as _;
 use crawler::internal::task::Depth;
 use crawler::{Outcome, OutcomeGroup};
 use tokio::time::MissedTickBehavior;
@@ -157,7 +159,8 @@ impl Progress {
     fn status(&self) -> Option<LiveStatus> {
         let (since, mut view) = self.last_view.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         view.elapsed += since.elapsed();
-        view.snapshot.waiting_hosts.extend(waiting_host(&view));
+        let waiting = waiting_host(&view);
+        view.snapshot.waiting_hosts_mut().extend(waiting);
         let Memory { history, disk_space } = &mut *self.memory.borrow_mut();
         let mut status = LiveStatus::new(&view, history);
         status.in_flight = Some(self.handles.stop.requests_in_flight());
@@ -235,7 +238,7 @@ fn describe(event: &Event<'_>) -> (&'static str, String) {
         Event::Ignored { reason: RejectReason::External } => ("IgnExtrn", String::new()),
         Event::Ignored { reason } => ("Ignored", format!(" ({reason})")),
         Event::BadLink { reason } => ("Ignored", format!(" (a link on this page: {reason})")),
-        Event::Ended { outcome: Outcome::Redirect { to } } => ("Redirect", format!(" to {to}")),
+        Event::Ended { outcome: Outcome::Redirect { to, .. } } => ("Redirect", format!(" to {to}")),
         Event::Ended { outcome } => (outcome_word(outcome), format!(" ({outcome})")),
         other => ("Event", format!(" ({other:?})")),
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crawler::internal::log::COMMAND;
 use crawler::internal::stop::StopHandle;
+use crawler::internal::stop::StopHandleInternals as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch as channel;
 

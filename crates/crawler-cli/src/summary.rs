@@ -4,11 +4,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crawler::OutcomeGroup;
 use crawler::internal::backend::Snapshot;
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
+use crawler::internal::outcome::{group_of_label, label_is_temporary};
 use crawler::internal::replay::ReplayReport;
 use crawler::internal::stats::Stats;
-use crawler::{Outcome, OutcomeGroup};
 use serde::Serialize;
 
 use crate::format::{bytes, counted, elapsed, number, rate};
@@ -95,10 +97,10 @@ struct Links {
 impl Counts {
     /// The counts of a classic crawl, running or ended.
     pub fn from_stats(stats: &Stats) -> Counts {
-        let rejected = stats.links_rejected.iter().map(|(reason, count)| ((*reason).to_owned(), *count));
+        let rejected = stats.links_rejected.iter().map(|(reason, count)| (reason.clone(), *count));
         let rejected = Breakdown::new(rejected.collect());
         Counts {
-            pages: stats.pages(),
+            pages: stats.pages,
             bytes: stats.bytes,
             received: stats.received,
             redirects: stats.in_group(OutcomeGroup::Redirect),
@@ -332,7 +334,7 @@ pub fn by_count(counts: &BTreeMap<String, u64>) -> impl Iterator<Item = (&str, u
 
 /// The health of the PageRank service, if the crawl uses one.
 pub fn page_rank_line(snapshot: &Snapshot) -> Option<String> {
-    let stats = snapshot.prioritizer_service.as_ref()?;
+    let stats = snapshot.prioritizer_service()?;
     let mut line = format!(
         "PageRank service {}: {}, {} failed, {} without a rank",
         if stats.is_available { "available" } else { "unavailable" },
@@ -353,7 +355,7 @@ fn line(name: &str, count: &str, detail: &str, width: usize) -> String {
 
 /// The number of URLs and sitemaps that failed temporarily.
 fn failed_temporarily(outcomes: &BTreeMap<String, u64>) -> u64 {
-    outcomes.iter().filter(|(label, _)| Outcome::label_is_temporary(label)).map(|(_, count)| count).sum()
+    outcomes.iter().filter(|(label, _)| label_is_temporary(label)).map(|(_, count)| count).sum()
 }
 
 impl Sitemaps {
@@ -370,7 +372,7 @@ impl Breakdown {
     }
 
     fn of_group(outcomes: &BTreeMap<String, u64>, group: OutcomeGroup) -> Breakdown {
-        let in_group = outcomes.iter().filter(|(label, _)| OutcomeGroup::of_label(label) == group);
+        let in_group = outcomes.iter().filter(|(label, _)| group_of_label(label) == group);
         Breakdown::new(in_group.map(|(label, count)| (label.clone(), *count)).collect())
     }
 

@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let report = ClassicCrawl::new(seed, directory, depth.parse()?)?.run_blocking()?;
     eprintln!(
         "{} pages saved, {} URLs failed",
-        report.stats.pages(),
+        report.stats.pages,
         report.stats.in_group(OutcomeGroup::Failed)
     );
     Ok(())

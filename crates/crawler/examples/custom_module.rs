@@ -17,7 +17,7 @@ fn main() -> Result<(), Error> {
     let report = Crawler::new(&seed)?
         .max_depth(2)
         .module(move |page: &Page| {
-            seen.lock().expect("no module panics").insert((page.links.len(), page.url.to_string()));
+            seen.lock().expect("no module panics").insert((page.links.iter().len(), page.url.to_string()));
         })
         .run_blocking()?;
     let mut text = format!("{} pages\n", report.snapshot.pages);

@@ -20,7 +20,7 @@ use std::{env, fs};
 use crawler::internal::backend::durable::{self, OpenState, RecordedSettings, StateOptions};
 use crawler::internal::backend::local::{BackendConfig, HostLimits, LocalBackend};
 use crawler::internal::backend::{Backend, BackendError, Completion, DiscoveredUrl, WorkerId};
-use crawler::internal::outcome::Outcome;
+use crawler::internal::outcome::{Outcome, OutcomeInternals as _};
 use crawler::internal::prioritizer::{Candidate, DepthPopularity, PriorityQueues};
 use crawler::internal::similarity::Threshold;
 use tokio::task::JoinSet;
@@ -173,7 +173,7 @@ async fn complete_all<R: Backend>(backend: &Arc<R>) -> Result<(), AnyError> {
                     break;
                 }
                 let backend = Arc::clone(backend);
-                let outcome = Outcome::HttpStatus { code: 404, retry_after: None };
+                let outcome = Outcome::http_status(404);
                 let done = leases
                     .iter()
                     .map(|lease| Completion { outcome: outcome.clone(), ..Completion::new(lease) });

@@ -18,7 +18,8 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         .pages()?;
     while let Some(page) = pages.next().await {
         // A reader such as `head` may close the pipe early: then the crawl stops.
-        if writeln!(io::stdout(), "{} {:?}, {} links", page.url, page.title, page.links.len()).is_err() {
+        if writeln!(io::stdout(), "{} {:?}, {} links", page.url, page.title, page.links.iter().len()).is_err()
+        {
             break;
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crawler::internal::backend::local::{BackendConfig, HostLimits};
 use crawler::internal::backend::redis::{CrawlControl, FrontierProcess, RedisCrawl};
 use crawler::internal::backend::{Backend, Completion, DiscoveredUrl, WorkerId};
-use crawler::internal::outcome::Outcome;
+use crawler::internal::outcome::{Outcome, OutcomeInternals as _};
 use crawler::internal::prioritizer::{Priority, PriorityQueues};
 use tokio::task::JoinHandle;
 
@@ -72,7 +72,7 @@ async fn complete(process: &FrontierProcess, count: usize, outcome: Outcome) {
     let (backend, mut completed) = (process.backend(), 0);
     while completed < count {
         let unprioritized = backend.take_unprioritized(BATCH, Duration::ZERO).await.unwrap();
-        let prioritized = unprioritized.iter().map(|url| (url.task_id, Priority::MIDDLE)).collect();
+        let prioritized = unprioritized.iter().map(|url| (url.task_id, Priority::WORST)).collect();
         backend.enqueue_prioritized(prioritized).await.unwrap();
         let leases = backend.lease(WORKER, BATCH, Duration::ZERO).await.unwrap();
         completed += leases.len();
@@ -100,7 +100,7 @@ async fn main() {
     let seen = memory(&mut server);
     println!("{:8.1} bytes per seen URL that is completed", (seen - before) / urls as f64);
     admit(&process, urls..2 * urls).await;
-    complete(&process, urls, Outcome::HttpStatus { code: 404, retry_after: None }).await;
+    complete(&process, urls, Outcome::http_status(404)).await;
     println!(
         "{:8.1} bytes per failed URL, whose text reports list",
         (memory(&mut server) - seen) / urls as f64

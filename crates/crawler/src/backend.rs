@@ -257,6 +257,7 @@ pub enum BudgetDecision {
 
 /// A limit of the whole crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Budget {
     /// Number of pages.
     Pages,
@@ -409,8 +410,7 @@ pub struct Snapshot {
     pub active_hosts: usize,
     /// The hosts of which the most URLs wait, and why.
     #[serde(default)]
-    #[doc(hidden)]
-    pub waiting_hosts: Vec<WaitingHost>,
+    pub(crate) waiting_hosts: Vec<WaitingHost>,
     /// For how many seconds the network of this process has been down; `None` if it is up.
     #[serde(default)]
     pub network_down: Option<u64>,
@@ -431,26 +431,70 @@ pub struct Snapshot {
     pub stored_bytes: u64,
     /// The number of the visit whose counts these are: how often the known URLs are visited. 0 in a crawl that has no state.
     #[serde(default)]
-    #[doc(hidden)]
-    pub visit: u32,
+    pub(crate) visit: u32,
     /// Completed URLs that will be visited again while the crawl runs.
     #[serde(default)]
-    #[doc(hidden)]
-    pub scheduled: u64,
+    pub(crate) scheduled: u64,
     /// When the next of them is due: Unix time in milliseconds.
     #[serde(default)]
-    #[doc(hidden)]
-    pub next_due: Option<u64>,
+    pub(crate) next_due: Option<u64>,
     /// The counters of the prioritizer's service, if it uses one.
     #[serde(default)]
-    #[doc(hidden)]
-    pub prioritizer_service: Option<ServiceStats>,
+    pub(crate) prioritizer_service: Option<ServiceStats>,
 }
 
 impl Snapshot {
     /// URLs admitted and not completed.
     pub fn pending(&self) -> u64 {
         self.admitted - self.completed
+    }
+}
+
+/// The parts of a snapshot that only the command and tests need.
+pub trait SnapshotInternals {
+    /// The hosts of which the most URLs wait, and why.
+    fn waiting_hosts(&self) -> &[WaitingHost];
+
+    /// The same, to change them for a display.
+    fn waiting_hosts_mut(&mut self) -> &mut Vec<WaitingHost>;
+
+    /// The number of the visit whose counts these are.
+    fn visit(&self) -> u32;
+
+    /// Completed URLs that will be visited again while the crawl runs.
+    fn scheduled(&self) -> u64;
+
+    /// When the next of them is due: Unix time in milliseconds.
+    fn next_due(&self) -> Option<u64>;
+
+    /// The counters of the prioritizer's service, if it uses one.
+    fn prioritizer_service(&self) -> Option<&ServiceStats>;
+}
+
+#[doc(hidden)]
+impl SnapshotInternals for Snapshot {
+    fn waiting_hosts(&self) -> &[WaitingHost] {
+        &self.waiting_hosts
+    }
+
+    fn waiting_hosts_mut(&mut self) -> &mut Vec<WaitingHost> {
+        &mut self.waiting_hosts
+    }
+
+    fn visit(&self) -> u32 {
+        self.visit
+    }
+
+    fn scheduled(&self) -> u64 {
+        self.scheduled
+    }
+
+    fn next_due(&self) -> Option<u64> {
+        self.next_due
+    }
+
+    fn prioritizer_service(&self) -> Option<&ServiceStats> {
+        self.prioritizer_service.as_ref()
     }
 }
 

@@ -158,23 +158,6 @@ impl CallbackCrawl {
         self.job(self.links.in_bytes(), fetch, edge)?.run_borrowed(self, &self.links.start(start))
     }
 
-    /// Like [`run`](Self::run), for callbacks that borrow nothing; `edge` receives the page as well. For the C library.
-    ///
-    /// It allocates nothing on the calling thread that outlives it. The scoped threads of `run` leave the standard
-    /// library's thread handle there, which leak checkers of C programs report.
-    #[doc(hidden)]
-    pub fn run_static<P>(
-        &self,
-        start: &[u8],
-        fetch: impl Fn(&[u8]) -> Option<P> + Send + Sync + 'static,
-        edge: impl Fn(&P, &[u8], &[u8]) + Send + Sync + 'static,
-    ) -> Result<CallbackReport, StartError>
-    where
-        P: AsRef<[u8]> + Send + 'static,
-    {
-        self.job(self.links.in_bytes(), fetch, edge)?.run_shared(self, &self.links.start(start))
-    }
-
     /// Like [`run`](Self::run), for pages and links that are text. The encoding that an HTML page declares is ignored.
     pub fn run_str<P>(
         &self,
@@ -204,6 +187,37 @@ impl CallbackCrawl {
             return Err(StartError::Zero { what });
         }
         Ok(Job { pools: Pools::new(self.work_queue_size), seen: SeenLinks::new(), scan, fetch, edge })
+    }
+}
+
+/// What only the C library needs.
+pub trait CallbackInternals {
+    /// Like [`run`](CallbackCrawl::run), for callbacks that borrow nothing; `edge` receives the page as well. For the C library.
+    ///
+    /// It allocates nothing on the calling thread that outlives it. The scoped threads of `run` leave the standard
+    /// library's thread handle there, which leak checkers of C programs report.
+    fn run_static<P>(
+        &self,
+        start: &[u8],
+        fetch: impl Fn(&[u8]) -> Option<P> + Send + Sync + 'static,
+        edge: impl Fn(&P, &[u8], &[u8]) + Send + Sync + 'static,
+    ) -> Result<CallbackReport, StartError>
+    where
+        P: AsRef<[u8]> + Send + 'static;
+}
+
+#[doc(hidden)]
+impl CallbackInternals for CallbackCrawl {
+    fn run_static<P>(
+        &self,
+        start: &[u8],
+        fetch: impl Fn(&[u8]) -> Option<P> + Send + Sync + 'static,
+        edge: impl Fn(&P, &[u8], &[u8]) + Send + Sync + 'static,
+    ) -> Result<CallbackReport, StartError>
+    where
+        P: AsRef<[u8]> + Send + 'static,
+    {
+        self.job(self.links.in_bytes(), fetch, edge)?.run_shared(self, &self.links.start(start))
     }
 }
 

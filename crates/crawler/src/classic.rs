@@ -61,7 +61,7 @@ const MAX_PAGE_BYTES: usize = 50_000_000;
 /// use crawler::{ClassicCrawl, OutcomeGroup};
 ///
 /// let report = ClassicCrawl::new("https://example.org/", "pages", 2)?.run().await?;
-/// println!("{} pages saved, {} URLs failed", report.stats.pages(), report.stats.in_group(OutcomeGroup::Failed));
+/// println!("{} pages saved, {} URLs failed", report.stats.pages, report.stats.in_group(OutcomeGroup::Failed));
 /// # Ok(())
 /// # }
 /// ```
@@ -102,14 +102,11 @@ pub struct ClassicReport {
     /// Whether the crawl was stopped before its end.
     pub stopped: bool,
     /// Statistics of requests and URLs.
-    #[doc(hidden)]
-    pub statistics: Arc<Statistics>,
+    pub(crate) statistics: Arc<Statistics>,
     /// Why rows of URLs are missing, if some are.
-    #[doc(hidden)]
-    pub urls_failure: Option<String>,
+    pub(crate) urls_failure: Option<String>,
     /// The summary of the archive, if there is one.
-    #[doc(hidden)]
-    pub archive: Option<String>,
+    pub(crate) archive: Option<String>,
 }
 
 impl ClassicCrawl {
@@ -302,6 +299,33 @@ impl std::fmt::Debug for ClassicCrawl {
     }
 }
 
+/// The parts of the report that only the command needs.
+pub trait ClassicReportInternals {
+    /// Statistics of requests and URLs.
+    fn statistics(&self) -> &Arc<Statistics>;
+
+    /// Why rows of URLs are missing, if some are.
+    fn urls_failure(&self) -> Option<&str>;
+
+    /// The summary of the archive, if there is one.
+    fn archive(&self) -> Option<&str>;
+}
+
+#[doc(hidden)]
+impl ClassicReportInternals for ClassicReport {
+    fn statistics(&self) -> &Arc<Statistics> {
+        &self.statistics
+    }
+
+    fn urls_failure(&self) -> Option<&str> {
+        self.urls_failure.as_deref()
+    }
+
+    fn archive(&self) -> Option<&str> {
+        self.archive.as_deref()
+    }
+}
+
 /// What only the command needs.
 pub trait ClassicInternals {
     /// Changes how pages are fetched.
@@ -335,6 +359,7 @@ pub trait ClassicInternals {
     ) -> impl Future<Output = Result<ClassicReport, Error>>;
 }
 
+#[doc(hidden)]
 impl ClassicInternals for ClassicCrawl {
     fn configure(mut self, change: impl FnOnce(&mut FetchConfig)) -> ClassicCrawl {
         change(&mut self.config);

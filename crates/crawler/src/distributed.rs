@@ -341,6 +341,7 @@ pub trait RunRole {
     fn run_worker(self, shared: &SharedCrawl, id: Option<WorkerId>) -> Result<RoleExit, Error>;
 }
 
+#[doc(hidden)]
 impl RunRole for Crawler {
     fn run_frontier(self, shared: &SharedCrawl) -> Result<RoleExit, Error> {
         self.run_as_frontier(shared)

@@ -12,12 +12,15 @@ use crate::origin::{Origin, throttle_key};
 /// A registrable domain: one label more than its public suffix.
 ///
 /// ```
-/// use crawler::internal::domain::Domain;
+/// use crawler::{Candidate, Priority};
 ///
-/// let of = |url: &str| Domain::from_url(&url.parse().unwrap()).to_string();
-/// assert_eq!(of("https://www.example.co.uk:8443/page"), "example.co.uk");
-/// assert_eq!(of("http://127.0.0.1:8080/"), "127.0.0.1:8080");
+/// // In a `Prioritizer`: https://www.example.co.uk:8443/page has the domain `example.co.uk`.
+/// fn priority(candidate: &Candidate) -> Priority {
+///     if candidate.domain.as_str() == "example.co.uk" { Priority::BEST } else { Priority::WORST }
+/// }
 /// ```
+///
+/// An IP address or a name of a single label is a domain of its own, with its port unless that is 80 or 443.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Domain(Arc<str>);
 
@@ -31,8 +34,7 @@ impl Domain {
     ///   must have one owner.
     ///
     /// A name with an empty label, which DNS does not allow, is its own domain.
-    #[doc(hidden)]
-    pub fn from_url(url: &Url) -> Domain {
+    pub(crate) fn from_url(url: &Url) -> Domain {
         match url.host() {
             Some(url::Host::Domain(name)) if name.split('.').any(str::is_empty) => Domain(name.into()),
             Some(url::Host::Domain(name)) if name.contains('.') => {
@@ -43,8 +45,7 @@ impl Domain {
     }
 
     /// The domain of a URL as text. A text that is not a URL is its own domain.
-    #[doc(hidden)]
-    pub fn from_url_str(url: &str) -> Domain {
+    pub(crate) fn from_url_str(url: &str) -> Domain {
         if let Some(domain) = Domain::from_plain_name(throttle_key(url)) {
             return domain;
         }
@@ -105,6 +106,26 @@ pub(crate) fn registrable_host(url: &Url) -> &str {
 /// Whether a name is a public suffix of several labels, such as `co.uk`.
 pub(crate) fn is_public_suffix(name: &str) -> bool {
     name.contains('.') && psl::suffix_str(name) == Some(name)
+}
+
+/// What only tests and fuzz targets need.
+pub trait DomainInternals {
+    /// The domain of a normalized http or https URL.
+    fn from_url(url: &Url) -> Domain;
+
+    /// The domain of a URL as text.
+    fn from_url_str(url: &str) -> Domain;
+}
+
+#[doc(hidden)]
+impl DomainInternals for Domain {
+    fn from_url(url: &Url) -> Domain {
+        Domain::from_url(url)
+    }
+
+    fn from_url_str(url: &str) -> Domain {
+        Domain::from_url_str(url)
+    }
 }
 
 impl fmt::Display for Domain {

@@ -21,7 +21,7 @@
 //! ```no_run
 //! # fn example() -> Result<(), crawler::Error> {
 //! let report = crawler::ClassicCrawl::new("https://example.org/", "pages", 2)?.run_blocking()?;
-//! println!("{} pages saved", report.stats.pages());
+//! println!("{} pages saved", report.stats.pages);
 //! # Ok(())
 //! # }
 //! ```

@@ -86,7 +86,7 @@ pub(crate) fn crawl_ended(end: &impl Display, snapshot: &Snapshot, elapsed: Dura
 }
 
 pub(crate) fn classic_crawl_ended(stats: &Stats, is_stopped: bool) {
-    let (pages, Stats { requests, bytes, .. }) = (stats.pages(), stats);
+    let (pages, Stats { requests, bytes, .. }) = (stats.pages, stats);
     let end = if is_stopped { CrawlEnd::Stopped } else { CrawlEnd::Finished };
     let seconds = stats.elapsed.as_secs_f64();
     info!(target: CRAWL, %end, pages, requests, bytes, seconds, "crawl ended");

@@ -2,6 +2,7 @@
 //!
 //! The built-in modules have names: see [`registry::parse`].
 
+pub mod builtin;
 pub mod check;
 mod csv;
 pub mod edges;
@@ -29,10 +30,9 @@ pub mod warc;
 pub mod words;
 mod xml;
 
-pub use self::output::{Output, OutputSpec, OutputWrite, Target};
-use crate::html::parts::PageParts;
+pub use self::builtin::BuiltinModule;
+pub use self::output::{BuiltinOutput, Output, OutputSpec, OutputWrite, Target};
 use crate::page::Page;
-use crate::url_record::UrlRecord;
 
 /// Processes each page of a crawl, at least once: a page may be processed again after a crash.
 ///
@@ -59,60 +59,6 @@ pub trait Module: Send + Sync {
     fn is_blocking(&self) -> bool {
         true
     }
-
-    /// Whether a page is processed sooner if another one follows. Then a further URL of each host is leased meanwhile.
-    #[doc(hidden)]
-    fn waits_for_next_page(&self) -> bool {
-        false
-    }
-
-    /// Whether it can still use pages. If no module and no output can, the crawl stops.
-    #[doc(hidden)]
-    fn wants_pages(&self) -> bool {
-        true
-    }
-
-    /// Whether it uses [`Page::found_on`] or [`Page::redirects`]. If neither a module nor an output does, they are not stored.
-    #[doc(hidden)]
-    fn wants_found_on(&self) -> bool {
-        true
-    }
-
-    /// Whether it gets the record of every URL.
-    #[doc(hidden)]
-    fn wants_urls(&self) -> bool {
-        false
-    }
-
-    /// Processes a URL that is being completed, after its page if it is one. The record has no page. It may block, and get a URL
-    /// again, as [`process_page`](Module::process_page) may.
-    #[doc(hidden)]
-    fn process_url(&self, _record: &UrlRecord) -> Result<(), String> {
-        Ok(())
-    }
-
-    /// The parts of pages that it uses, beyond title and links.
-    #[doc(hidden)]
-    fn wants(&self) -> PageParts {
-        PageParts::default()
-    }
-
-    /// Why it can process no page any more, if it cannot. The crawl then stops, and the page that it was given last is not
-    /// completed: its URL stays pending.
-    #[doc(hidden)]
-    fn failure(&self) -> Option<String> {
-        None
-    }
-
-    /// A message for the operator of the crawl. Called about once per second.
-    #[doc(hidden)]
-    fn notice(&self) -> Option<String> {
-        None
-    }
-
-    /// Called when the crawl stops early: [`finish`](Module::finish) comes next, and should take seconds at most.
-    #[doc(hidden)]
-    fn shutdown_requested(&self) {}
 
     /// Completes unfinished work. Called once, after the last page.
     fn finish(&self) -> Result<(), String> {

@@ -20,7 +20,8 @@ pub use self::text::{NamedUrl, label_of_text, named_url, named_url_of_text};
 /// The result of one admitted URL.
 ///
 /// - [`label`](Outcome::label) is the short name under which the outcome is counted: `HTTP 404`, `timeout`, `robots.txt`.
-/// - [`group`](Outcome::group) is the group of the label: page, redirect, skipped, failed, unchanged or not reached.
+/// - [`group`](Outcome::group) is the group of the label: page, redirect, skipped, failed, sitemap, requisite, checked, unchanged or
+///   not reached.
 /// - `Display` is the label with the full reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -28,11 +29,13 @@ pub enum Outcome {
     /// Downloaded and passed to the modules and outputs.
     Page,
     /// A redirect whose target was admitted or had been seen before.
+    #[non_exhaustive]
     Redirect {
         /// The target, normalized.
         to: String,
     },
     /// A redirect to a URL that would be rejected as a link, too.
+    #[non_exhaustive]
     RedirectRejected {
         /// The target, normalized as far as possible.
         to: String,
@@ -44,6 +47,7 @@ pub enum Outcome {
     /// A redirect to the URL itself.
     RedirectToSelf,
     /// The settings with which the crawl was resumed reject the URL.
+    #[non_exhaustive]
     Rejected {
         /// Why they are rejected.
         why: RejectReason,
@@ -51,11 +55,13 @@ pub enum Outcome {
     /// robots.txt disallows the URL.
     RobotsDisallowed,
     /// robots.txt could not be fetched, so the host counts as disallowed.
+    #[non_exhaustive]
     RobotsUnavailable {
         /// Why it could not be fetched.
         cause: String,
     },
     /// The content is identical to another page's.
+    #[non_exhaustive]
     Duplicate {
         /// The URL of the other page.
         of: String,
@@ -63,6 +69,7 @@ pub enum Outcome {
         links_followed: bool,
     },
     /// The content is nearly identical to another page's.
+    #[non_exhaustive]
     NearDuplicate {
         /// The URL of the other page.
         of: String,
@@ -74,16 +81,19 @@ pub enum Outcome {
     /// The site, which is all hosts of a registrable domain, has reached its page limit.
     SitePageLimit,
     /// Neither HTML nor text.
+    #[non_exhaustive]
     UnsupportedMedia {
         /// The media type.
         what: String,
     },
     /// Larger than the page size limit.
+    #[non_exhaustive]
     TooLarge {
         /// The limit, in bytes.
         limit: usize,
     },
     /// An HTTP status other than success or redirect.
+    #[non_exhaustive]
     HttpStatus {
         /// The status code.
         code: u16,
@@ -91,6 +101,7 @@ pub enum Outcome {
         retry_after: Option<Duration>,
     },
     /// The host name could not be resolved.
+    #[non_exhaustive]
     DnsFailed {
         /// The reason.
         cause: String,
@@ -98,6 +109,7 @@ pub enum Outcome {
         is_temporary: bool,
     },
     /// The host has a private or special address, to which pages must not lead the crawler.
+    #[non_exhaustive]
     BlockedAddress {
         /// The address.
         address: IpAddr,
@@ -106,6 +118,7 @@ pub enum Outcome {
         kind: StaticText,
     },
     /// The connection could not be established, or broke.
+    #[non_exhaustive]
     ConnectionFailed {
         /// The system's error.
         cause: String,
@@ -115,6 +128,7 @@ pub enum Outcome {
     /// The server refused to process the request on this connection. Says nothing about the URL.
     RequestNotProcessed,
     /// The proxy could not be used, or refused to connect to the host.
+    #[non_exhaustive]
     ProxyFailed {
         /// What the proxy did.
         cause: String,
@@ -122,11 +136,13 @@ pub enum Outcome {
         is_temporary: bool,
     },
     /// The TLS handshake failed, or the certificate is invalid.
+    #[non_exhaustive]
     TlsFailed {
         /// What is wrong.
         cause: String,
     },
     /// A phase of the request exceeded its time limit.
+    #[non_exhaustive]
     Timeout {
         /// The phase.
         #[serde(deserialize_with = "known_text")]
@@ -135,26 +151,31 @@ pub enum Outcome {
         limit: Duration,
     },
     /// The URL was not requested, because its host repeatedly failed to connect or to respond in time.
+    #[non_exhaustive]
     HostUnreachable {
         /// The host's last failure.
         cause: String,
     },
     /// The response is not valid HTTP.
+    #[non_exhaustive]
     InvalidResponse {
         /// What is wrong with it.
         cause: String,
     },
     /// Downloaded, but could not be written.
+    #[non_exhaustive]
     WriteFailed {
         /// The system's error.
         cause: String,
     },
     /// A sitemap, and not a page.
+    #[non_exhaustive]
     Sitemap {
         /// How many URLs it lists, in scope or not.
         urls: u64,
     },
     /// A sitemap that could not be fetched, or not be read to its end. The URLs that were read are used.
+    #[non_exhaustive]
     SitemapFailed {
         /// What is wrong with it.
         cause: String,
@@ -218,36 +239,51 @@ pub enum OutcomeGroup {
     NotReached,
 }
 
-impl OutcomeGroup {
-    /// The group of an outcome's [label](Outcome::label). Labels of errors are open-ended (`HTTP 404`), so every label
-    /// that is not in another group counts as failed.
-    #[doc(hidden)]
-    pub fn of_label(label: &str) -> OutcomeGroup {
-        match label {
-            "page" => OutcomeGroup::Page,
-            "redirect" => OutcomeGroup::Redirect,
-            "redirect out of scope"
-            | "excluded"
-            | "blocked"
-            | "out of scope"
-            | "private address"
-            | "too many path segments"
-            | "repeated path segments"
-            | "robots.txt"
-            | "duplicate"
-            | "near-duplicate"
-            | "host page limit"
-            | "site page limit"
-            | "not a page"
-            | "too large"
-            | "not saved" => OutcomeGroup::Skipped,
-            "requisite" => OutcomeGroup::Requisite,
-            "sitemap" | "sitemap failed" | "sitemap unavailable" => OutcomeGroup::Sitemap,
-            "checked" => OutcomeGroup::Checked,
-            "unchanged" => OutcomeGroup::Unchanged,
-            "not reached" => OutcomeGroup::NotReached,
-            _ => OutcomeGroup::Failed,
-        }
+/// The group of an outcome's [label](Outcome::label). Labels of errors are open-ended (`HTTP 404`), so every label
+/// that is not in another group counts as failed.
+pub fn group_of_label(label: &str) -> OutcomeGroup {
+    match label {
+        "page" => OutcomeGroup::Page,
+        "redirect" => OutcomeGroup::Redirect,
+        "redirect out of scope"
+        | "excluded"
+        | "blocked"
+        | "out of scope"
+        | "private address"
+        | "too many path segments"
+        | "repeated path segments"
+        | "robots.txt"
+        | "duplicate"
+        | "near-duplicate"
+        | "host page limit"
+        | "site page limit"
+        | "not a page"
+        | "too large"
+        | "not saved" => OutcomeGroup::Skipped,
+        "requisite" => OutcomeGroup::Requisite,
+        "sitemap" | "sitemap failed" | "sitemap unavailable" => OutcomeGroup::Sitemap,
+        "checked" => OutcomeGroup::Checked,
+        "unchanged" => OutcomeGroup::Unchanged,
+        "not reached" => OutcomeGroup::NotReached,
+        _ => OutcomeGroup::Failed,
+    }
+}
+
+/// [`is_temporary`](Outcome::is_temporary) of the outcomes with a label.
+pub fn label_is_temporary(label: &str) -> bool {
+    match label {
+        "connection"
+        | "timeout"
+        | "host unreachable"
+        | "DNS unavailable"
+        | "proxy unavailable"
+        | "robots.txt unavailable"
+        | "sitemap unavailable" => true,
+        label => match label.strip_prefix("HTTP ").and_then(|code| code.parse().ok()) {
+            Some(408 | 425 | 429) => true,
+            Some(code) => (500..600).contains(&code) && ![501, 505].contains(&code),
+            None => false,
+        },
     }
 }
 
@@ -296,7 +332,7 @@ impl Outcome {
 
     /// The group that the outcome belongs to.
     pub fn group(&self) -> OutcomeGroup {
-        OutcomeGroup::of_label(&self.label())
+        group_of_label(&self.label())
     }
 
     /// Whether the URL failed temporarily, so that a later request may succeed:
@@ -309,26 +345,7 @@ impl Outcome {
     ///
     /// A URL that was [not reached](Outcome::NotReached) did not fail.
     pub fn is_temporary(&self) -> bool {
-        Outcome::label_is_temporary(&self.label())
-    }
-
-    /// [`is_temporary`](Outcome::is_temporary) of the outcomes with a label.
-    #[doc(hidden)]
-    pub fn label_is_temporary(label: &str) -> bool {
-        match label {
-            "connection"
-            | "timeout"
-            | "host unreachable"
-            | "DNS unavailable"
-            | "proxy unavailable"
-            | "robots.txt unavailable"
-            | "sitemap unavailable" => true,
-            label => match label.strip_prefix("HTTP ").and_then(|code| code.parse().ok()) {
-                Some(408 | 425 | 429) => true,
-                Some(code) => (500..600).contains(&code) && ![501, 505].contains(&code),
-                None => false,
-            },
-        }
+        label_is_temporary(&self.label())
     }
 
     /// The label of a [temporary](Outcome::is_temporary) failure that was stored as its `Display` text.
@@ -336,9 +353,7 @@ impl Outcome {
         text: &str,
         labels: impl IntoIterator<Item = &'l String>,
     ) -> Option<&'l String> {
-        labels
-            .into_iter()
-            .find(|label| Outcome::label_is_temporary(label) && text.starts_with(label.as_str()))
+        labels.into_iter().find(|label| label_is_temporary(label) && text.starts_with(label.as_str()))
     }
 
     /// Whether the URL led to further URLs.
@@ -446,6 +461,33 @@ impl Outcome {
             Outcome::HttpStatus { .. } => !self.is_temporary(),
             _ => false,
         }
+    }
+}
+
+/// Outcomes that tests and examples make.
+pub trait OutcomeInternals {
+    /// This HTTP status, without `Retry-After`.
+    fn http_status(code: u16) -> Outcome;
+
+    /// A redirect to this URL.
+    fn redirect(to: String) -> Outcome;
+
+    /// A near-duplicate of the page at this URL.
+    fn near_duplicate(of: String, links_followed: bool) -> Outcome;
+}
+
+#[doc(hidden)]
+impl OutcomeInternals for Outcome {
+    fn http_status(code: u16) -> Outcome {
+        Outcome::HttpStatus { code, retry_after: None }
+    }
+
+    fn redirect(to: String) -> Outcome {
+        Outcome::Redirect { to }
+    }
+
+    fn near_duplicate(of: String, links_followed: bool) -> Outcome {
+        Outcome::NearDuplicate { of, links_followed }
     }
 }
 

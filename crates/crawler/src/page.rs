@@ -57,18 +57,15 @@ pub struct Page {
     /// Whether it differs from the version before; false for the first version, and for a page that was gone and returned
     /// unchanged.
     pub changed: bool,
-    /// The details of the links, in the same order. Empty unless a module or output [wants](crate::Output::wants) them.
-    #[doc(hidden)]
-    pub link_details: Vec<LinkDetail>,
+    /// The details of the links, in the same order. Empty unless a module or output
+    /// [wants](crate::modules::BuiltinOutput::wants) them.
+    pub(crate) link_details: Vec<LinkDetail>,
     /// The files that a browser loads to show the page, if they are wanted.
-    #[doc(hidden)]
-    pub requisites: PageRequisites,
+    pub(crate) requisites: PageRequisites,
     /// The names of places in the page, if they are wanted.
-    #[doc(hidden)]
-    pub ids: PageIds,
+    pub(crate) ids: PageIds,
     /// The links that are not requested, if an output checks links.
-    #[doc(hidden)]
-    pub not_requested: NotRequested,
+    pub(crate) not_requested: NotRequested,
 }
 
 /// Links and requisites that are not requested: the index of each, and why, in ascending order.

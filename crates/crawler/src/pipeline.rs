@@ -23,7 +23,7 @@ pub use self::internals::CrawlerInternals;
 use self::local_run::LocalRun;
 pub(crate) use self::local_run::block_on;
 pub use self::page_stream::PageStream;
-pub use self::report::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
+pub use self::report::{CrawlEnd, CrawlReport, CrawlReportInternals, ResumeStatus, Traffic};
 
 use crate::backend::durable::Recrawl;
 use crate::backend::local::{BackendConfig, HostLimits, LocalBackend, UNLIMITED_TTL};
@@ -39,9 +39,9 @@ use crate::log;
 use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::output::parts::{CrawlIdentity, Parts};
 use crate::modules::page_pipeline::{OutcomeCallback, PagePipeline};
-use crate::modules::{Module, Output, OutputSpec, Target, registry};
+use crate::modules::{BuiltinModule, Module, Output, OutputSpec, Target, registry};
 use crate::outcome::Outcome;
-use crate::prioritizer::{DepthPopularity, Prioritizer, PriorityQueues};
+use crate::prioritizer::{DepthPopularity, PageRank, Prioritizer, PriorityQueues};
 use crate::request_settings::Politeness;
 use crate::scope::Scope;
 use crate::seed_list::SeedUrls;
@@ -105,7 +105,9 @@ pub struct Crawler {
     pub(crate) follow_duplicates: bool,
     pub(crate) settings: BackendConfig,
     pub(crate) prioritizer: Box<dyn Prioritizer>,
-    pub(crate) modules: Vec<Box<dyn Module>>,
+    /// The prioritizer, if it is this one: snapshots have its counters.
+    pub(crate) pagerank: Option<Arc<PageRank>>,
+    pub(crate) modules: Vec<Box<dyn BuiltinModule>>,
     pub(crate) outputs: Vec<OutputSpec>,
     /// Names of modules and specifications of outputs, in the order in which they were added.
     pub(crate) module_specs: Vec<String>,
@@ -223,6 +225,7 @@ impl Crawler {
             follow_duplicates: false,
             settings,
             prioritizer: Box::new(DepthPopularity),
+            pagerank: None,
             modules: Vec::new(),
             outputs: Vec::new(),
             module_specs: Vec::new(),
@@ -259,6 +262,13 @@ impl Crawler {
 
     /// Sets what happens to a page larger than [`max_page_bytes`](Crawler::max_page_bytes). By default it is truncated:
     /// [`Page::truncated`](crate::Page::truncated) is set, and its links are followed.
+    ///
+    /// ```
+    /// use crawler::{Crawler, Oversize};
+    ///
+    /// let crawler = Crawler::new("https://example.org/")?.max_page_bytes(100_000).oversize(Oversize::Drop);
+    /// # Ok::<(), crawler::Error>(())
+    /// ```
     pub fn oversize(mut self, oversize: Oversize) -> Crawler {
         self.config.oversize = oversize;
         self
@@ -353,6 +363,11 @@ impl Crawler {
 
     /// Sets the similarity (Dice coefficient of the texts, from 0 to 1) from which a page is skipped as a near-duplicate;
     /// 0.9 by default. With `None` or 1, only identical pages are skipped, with 0 none. Seeds are never skipped.
+    ///
+    /// ```
+    /// let crawler = crawler::Crawler::new("https://example.org/")?.near_duplicates(Some(0.8))?.follow_duplicates(true);
+    /// # Ok::<(), crawler::Error>(())
+    /// ```
     pub fn near_duplicates(mut self, similarity: Option<f64>) -> Result<Crawler, Error> {
         let invalid = |value| Error::InvalidSetting(format!("similarity {value} is not from 0 to 1"));
         self.settings.similarity = match similarity.unwrap_or(1.0) {
@@ -369,7 +384,8 @@ impl Crawler {
     }
 
     /// Sets whether the bodies of pages are stored, compressed; true by default. They are needed to decide exactly
-    /// whether two pages are near-duplicates, and for the command `crawler show`.
+    /// whether two pages are near-duplicates, and to read the pages of a durable crawl from its state. Without them, only
+    /// fingerprints are stored.
     pub fn store_content(mut self, store: bool) -> Crawler {
         self.settings.keep_content = store;
         self
@@ -378,6 +394,7 @@ impl Crawler {
     /// Sets how priorities are computed; from depth and popularity by default.
     pub fn prioritizer(mut self, prioritizer: impl Prioritizer + 'static) -> Crawler {
         self.prioritizer = Box::new(prioritizer);
+        self.pagerank = None;
         self
     }
 
@@ -581,7 +598,7 @@ impl Crawler {
         Ok(Arc::new(PagePipeline::new(modules, outputs, files, on_outcome)))
     }
 
-    fn take_modules(&mut self) -> (Vec<Box<dyn Module>>, Vec<OutputSpec>, OutcomeCallback) {
+    fn take_modules(&mut self) -> (Vec<Box<dyn BuiltinModule>>, Vec<OutputSpec>, OutcomeCallback) {
         let on_outcome = Arc::clone(&self.on_outcome);
         (std::mem::take(&mut self.modules), std::mem::take(&mut self.outputs), on_outcome)
     }

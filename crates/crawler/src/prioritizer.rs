@@ -33,8 +33,7 @@ impl Priority {
     /// Crawled first.
     pub const BEST: Priority = Priority(0);
     /// For URLs of unknown importance.
-    #[doc(hidden)]
-    pub const MIDDLE: Priority = Priority(50);
+    pub(crate) const MIDDLE: Priority = Priority(50);
     /// Crawled last.
     pub const WORST: Priority = Priority(100);
 
@@ -44,8 +43,7 @@ impl Priority {
     }
 
     /// The priority with this number, or the worst one if the number is greater than 100.
-    #[doc(hidden)]
-    pub fn at_most_worst(number: u32) -> Priority {
+    pub(crate) fn at_most_worst(number: u32) -> Priority {
         u8::try_from(number).ok().and_then(Priority::new).unwrap_or(Priority::WORST)
     }
 
@@ -55,8 +53,8 @@ impl Priority {
     }
 
     /// All priorities, best first.
-    #[doc(hidden)]
-    pub fn all() -> impl Iterator<Item = Priority> {
+    #[cfg(test)]
+    pub(crate) fn all() -> impl Iterator<Item = Priority> {
         (Priority::BEST.0..=Priority::WORST.0).map(Priority)
     }
 }
@@ -78,8 +76,7 @@ pub struct SourceLink {
 }
 
 impl SourceLink {
-    #[doc(hidden)]
-    pub fn new(text: String, position: u32) -> SourceLink {
+    pub(crate) fn new(text: String, position: u32) -> SourceLink {
         SourceLink { text, position }
     }
 }
@@ -93,17 +90,23 @@ pub struct Candidate {
     /// The domain it belongs to.
     pub domain: Domain,
     /// The number of links between it and the seed.
-    pub depth: Depth,
-    /// How many of the pages crawled so far link to its domain; counted by [`Popularity`].
+    pub depth: u32,
+    /// How many of the pages crawled so far link to its domain.
     pub linking_pages: u32,
     /// The link through which it was found first, if the prioritizer
     /// [wants it](Prioritizer::wants_source_links). `None` for seeds and targets of redirects.
     pub source_link: Option<Arc<SourceLink>>,
 }
 
-impl Candidate {
-    #[doc(hidden)]
-    pub fn new(url: &str, depth: Depth, linking_pages: u32) -> Candidate {
+/// Candidates that tests make.
+pub trait CandidateInternals {
+    /// A URL at a depth, to whose domain so many pages link.
+    fn new(url: &str, depth: Depth, linking_pages: u32) -> Candidate;
+}
+
+#[doc(hidden)]
+impl CandidateInternals for Candidate {
+    fn new(url: &str, depth: Depth, linking_pages: u32) -> Candidate {
         Candidate {
             url: url.into(),
             domain: Domain::from_url_str(url),
@@ -182,12 +185,6 @@ pub trait Prioritizer: Send + Sync {
     fn take_revised_domains(&self) -> Vec<Domain> {
         Vec::new()
     }
-
-    #[doc(hidden)]
-    /// Counters of the service that it uses, if any, for [`Snapshot`](crate::Snapshot).
-    fn service_stats(&self) -> Option<ServiceStats> {
-        None
-    }
 }
 
 /// A shared prioritizer, which the program can use while the crawl does.
@@ -206,10 +203,6 @@ impl<T: Prioritizer + ?Sized> Prioritizer for Arc<T> {
 
     fn take_revised_domains(&self) -> Vec<Domain> {
         (**self).take_revised_domains()
-    }
-
-    fn service_stats(&self) -> Option<ServiceStats> {
-        (**self).service_stats()
     }
 }
 

@@ -85,6 +85,15 @@ impl Proxies {
 
     /// The proxies in the variables `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`. If one is not set, its name in
     /// upper case is used; not `HTTP_PROXY` in a CGI program, where a client can set it. Invalid values are errors.
+    ///
+    /// ```
+    /// use crawler::{Crawler, Proxies, RequestSettings};
+    ///
+    /// let mut requests = RequestSettings::default();
+    /// requests.proxies = Proxies::from_environment()?.except("intranet.example.org");
+    /// let crawler = Crawler::new("https://example.org/")?.requests(requests);
+    /// # Ok::<(), crawler::Error>(())
+    /// ```
     pub fn from_environment() -> Result<Proxies, Error> {
         Proxies::from_variables(|name| env::var_os(name)).map_err(Error::InvalidSetting)
     }

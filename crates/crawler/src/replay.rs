@@ -21,7 +21,7 @@ use crate::config::{FetchConfig, Oversize};
 use crate::error::Error;
 use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::page_pipeline::{OutcomeCallback, PagePipeline};
-use crate::modules::{Module, OutputSpec, registry};
+use crate::modules::{BuiltinModule, OutputSpec, registry};
 use crate::scope::Scope;
 use crate::similarity::Threshold;
 use crate::stop::StopHandle;
@@ -47,7 +47,7 @@ pub struct Replay {
     pub stop: StopHandle,
     /// Receives the events.
     pub callbacks: Callbacks,
-    modules: Vec<Box<dyn Module>>,
+    modules: Vec<Box<dyn BuiltinModule>>,
     outputs: Vec<OutputSpec>,
 }
 

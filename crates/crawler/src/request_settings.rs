@@ -122,6 +122,15 @@ impl fmt::Debug for Authentication {
 
 impl RequestSettings {
     /// Trusts the certificates of a PEM file in addition to the well-known roots.
+    ///
+    /// ```no_run
+    /// use crawler::{Crawler, RequestSettings};
+    ///
+    /// let mut requests = RequestSettings::default();
+    /// requests.trust_certificates(&std::fs::read("company-root.pem")?)?;
+    /// let crawler = Crawler::new("https://intranet.example.org/")?.requests(requests);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn trust_certificates(&mut self, pem: &[u8]) -> Result<(), Error> {
         self.trusted_certificates.extend(certificates(pem)?);
         Ok(())

@@ -1,5 +1,6 @@
 //! Counters of a crawl: admitted URLs and their outcomes, links, requests.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::outcome::{Outcome, OutcomeGroup};
+use crate::outcome::{Outcome, OutcomeGroup, group_of_label};
 use crate::scope::RejectReason;
 
 /// Counts the HTTP requests that were sent: pages, redirects, retries and robots.txt. Clones share one counter.
@@ -96,6 +97,8 @@ pub struct Stats {
     pub admitted: u64,
     /// Admitted URLs by the label of their outcome.
     pub outcomes: BTreeMap<String, u64>,
+    /// Pages saved.
+    pub pages: u64,
     /// Bytes of the saved pages.
     pub bytes: u64,
     /// Body bytes received, of all responses to page requests.
@@ -105,7 +108,7 @@ pub struct Stats {
     /// Links to URLs that had been seen before.
     pub links_seen: u64,
     /// Links that were rejected before admission, by reason.
-    pub links_rejected: BTreeMap<&'static str, u64>,
+    pub links_rejected: BTreeMap<String, u64>,
     /// HTTP requests sent.
     pub requests: u64,
     /// How long the crawl took.
@@ -115,40 +118,50 @@ pub struct Stats {
 impl Stats {
     /// Counts the outcome of an admitted URL.
     pub(crate) fn record_outcome(&mut self, outcome: &Outcome) {
-        let label = outcome.label();
-        match self.outcomes.get_mut(&*label) {
-            Some(count) => *count += 1,
-            None => drop(self.outcomes.insert(label.into_owned(), 1)),
-        }
+        self.pages += u64::from(matches!(outcome, Outcome::Page));
+        add_one(&mut self.outcomes, outcome.label());
     }
 
     /// Counts a link that is not followed.
     pub(crate) fn record_rejected_link(&mut self, why: RejectReason) {
-        *self.links_rejected.entry(why.label()).or_default() += 1;
+        add_one(&mut self.links_rejected, why.label().into());
     }
 
     /// URLs whose outcome has the same label.
-    #[doc(hidden)]
-    pub fn count(&self, outcome: &Outcome) -> u64 {
+    pub(crate) fn count(&self, outcome: &Outcome) -> u64 {
         self.outcomes.get(&*outcome.label()).copied().unwrap_or(0)
     }
 
     /// URLs whose outcome is in this group.
     pub fn in_group(&self, group: OutcomeGroup) -> u64 {
-        let in_group = self.outcomes.iter().filter(|(label, _)| OutcomeGroup::of_label(label) == group);
+        let in_group = self.outcomes.iter().filter(|(label, _)| group_of_label(label) == group);
         in_group.map(|(_, count)| count).sum()
     }
 
-    /// Pages saved.
-    #[doc(hidden)]
-    pub fn pages(&self) -> u64 {
-        self.count(&Outcome::Page)
-    }
-
     /// Admitted URLs without an outcome yet.
-    #[doc(hidden)]
     pub fn pending(&self) -> u64 {
         self.admitted - self.outcomes.values().sum::<u64>()
+    }
+}
+
+/// What only the command needs.
+pub trait StatsInternals {
+    /// URLs that could not be saved.
+    fn not_written(&self) -> u64;
+}
+
+#[doc(hidden)]
+impl StatsInternals for Stats {
+    fn not_written(&self) -> u64 {
+        self.count(&Outcome::WriteFailed { cause: String::new() })
+    }
+}
+
+/// Counts one more under this label, which is copied only the first time.
+fn add_one(counts: &mut BTreeMap<String, u64>, label: Cow<'static, str>) {
+    match counts.get_mut(&*label) {
+        Some(count) => *count += 1,
+        None => drop(counts.insert(label.into_owned(), 1)),
     }
 }
 

@@ -75,14 +75,8 @@ impl StopHandle {
     }
 
     /// Whether a stop was requested, or the crawl has stopped.
-    pub fn is_stop_requested(&self) -> bool {
+    pub(crate) fn is_stop_requested(&self) -> bool {
         *self.level.borrow() >= StopLevel::Graceful
-    }
-
-    /// The requests in flight now, which finish before a graceful stop.
-    #[doc(hidden)]
-    pub fn requests_in_flight(&self) -> u64 {
-        self.in_flight.load(Ordering::Relaxed)
     }
 
     /// Counts a request as in flight.
@@ -111,5 +105,24 @@ impl StopHandle {
 impl Drop for RequestInFlight {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+/// What only the command needs.
+pub trait StopHandleInternals {
+    /// Whether a stop was requested, or the crawl has stopped.
+    fn is_stop_requested(&self) -> bool;
+
+    /// The requests in flight now, which finish before a graceful stop.
+    fn requests_in_flight(&self) -> u64;
+}
+
+#[doc(hidden)]
+impl StopHandleInternals for StopHandle {
+    fn is_stop_requested(&self) -> bool {
+        StopHandle::is_stop_requested(self)
+    }
+
+    fn requests_in_flight(&self) -> u64 {
+        self.in_flight.load(Ordering::Relaxed)
     }
 }

@@ -58,13 +58,12 @@ impl UrlList {
     }
 
     /// The number of URLs.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
     /// Whether there are no URLs.
-    #[doc(hidden)]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 

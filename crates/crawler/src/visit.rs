@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::fetch::http::Validators;
-use crate::outcome::{Outcome, label_of_text};
+use crate::outcome::{Outcome, label_is_temporary, label_of_text};
 
 /// The least time after which a URL is visited again, if that follows from how often it changes.
 pub const MIN_INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -119,7 +119,7 @@ impl VisitRecord {
             VisitRecord { visit: number, visits: before.visits.saturating_add(1), ..before.clone() };
         let ResponseFacts { hash, validators } = response;
         if let Some(previous) = previous {
-            let is_temporary = Outcome::label_is_temporary(label_of_text(&previous.outcome));
+            let is_temporary = label_is_temporary(label_of_text(&previous.outcome));
             if !is_temporary {
                 record.earlier = Some(previous.outcome.as_str().into());
             }

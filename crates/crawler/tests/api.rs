@@ -1,5 +1,6 @@
 //! The public API, used as a stranger would: only what the crate root exports.
 
+use crawler::internal::stop::StopHandleInternals as _;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -68,7 +69,7 @@ fn crawls_run_without_a_runtime() {
     assert_eq!(crawl(&web).run_blocking().unwrap().snapshot.pages, 4);
     let directory = tempfile::tempdir().unwrap();
     let classic = ClassicCrawl::new(&web.url("/"), directory.path(), 3).unwrap().delay(Duration::ZERO);
-    assert_eq!(classic.run_blocking().unwrap().stats.pages(), 4);
+    assert_eq!(classic.run_blocking().unwrap().stats.pages, 4);
     assert!(directory.path().join("4").exists());
 }
 
@@ -85,7 +86,7 @@ fn query_parameters_are_removed_from_seeds_and_links() {
     let directory = tempfile::tempdir().unwrap();
     let classic = ClassicCrawl::new(&seed, directory.path(), 3).unwrap().delay(Duration::ZERO);
     let classic = classic.strip_query("*id").unwrap().run_blocking().unwrap();
-    assert_eq!(classic.stats.pages(), 2);
+    assert_eq!(classic.stats.pages, 2);
     assert_eq!(web.log().paths(), ["/robots.txt", "/", "/a", "/robots.txt", "/", "/a"]);
     assert!(matches!(Crawler::new(&seed).unwrap().strip_query("a=b"), Err(Error::InvalidSetting(_))));
 }
@@ -105,7 +106,7 @@ async fn a_classic_crawl_can_be_awaited_on_any_runtime() {
     let crawl = ClassicCrawl::new(&web.url("/"), directory.path(), 1).unwrap().delay(Duration::ZERO);
     // Only a future that is Send can be spawned.
     let report = tokio::spawn(crawl.run()).await.unwrap().unwrap();
-    assert_eq!((report.stats.pages(), report.stopped), (3, false));
+    assert_eq!((report.stats.pages, report.stopped), (3, false));
 }
 
 #[tokio::test]
@@ -207,7 +208,7 @@ fn a_program_can_log_in_and_keep_the_cookies() {
     assert!(jar.to_netscape().contains("\tseen\t2\n") && !format!("{:?}", login()).contains("s3cr"));
     let directory = tempfile::tempdir().unwrap();
     let classic = ClassicCrawl::new(&web.url("/"), directory.path(), 3).unwrap().delay(Duration::ZERO);
-    assert_eq!(classic.requests(login()).run_blocking().unwrap().stats.pages(), 2);
+    assert_eq!(classic.requests(login()).run_blocking().unwrap().stats.pages, 2);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Tests of the guarantees of callback mode, with its Rust API.
 
+use crawler::internal::callbacks::CallbackInternals as _;
 use crawler::internal::callbacks::{CallbackCrawl, LinkRule, StartError};
 use std::collections::{BTreeMap, HashMap};
 use std::panic::catch_unwind;

@@ -18,9 +18,9 @@ use crawler::internal::backend::{
     Backend, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl, DomainTransfer,
     Lease, Outlinks, TransferResult, WorkerId,
 };
-use crawler::internal::domain::Domain;
+use crawler::internal::domain::{Domain, DomainInternals as _};
 use crawler::internal::fetch::http::AddressKinds;
-use crawler::internal::outcome::Outcome;
+use crawler::internal::outcome::{Outcome, OutcomeInternals as _};
 use crawler::internal::prioritizer::{Priority, PriorityQueues};
 use crawler::internal::similarity::{Estimate, Fingerprint, Threshold};
 use crawler::internal::stats::BodyBytes;
@@ -96,7 +96,8 @@ fn page(lease: &Lease, outlinks: Vec<DiscoveredUrl>) -> Completion {
 async fn run_frontier(backend: &impl Backend) {
     loop {
         let unprioritized = backend.take_unprioritized(1000, NO_WAIT).await.unwrap();
-        let prioritized = unprioritized.iter().map(|url| (url.task_id, Priority::MIDDLE)).collect::<Vec<_>>();
+        let prioritized =
+            unprioritized.iter().map(|url| (url.task_id, Priority::new(50).unwrap())).collect::<Vec<_>>();
         backend.enqueue_prioritized(prioritized).await.unwrap();
         if unprioritized.is_empty() {
             return;

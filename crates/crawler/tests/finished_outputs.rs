@@ -6,17 +6,18 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use crawler::internal::modules::BuiltinOutput;
 use crawler::internal::modules::output::finish::{Finisher, Records, push_record};
 use crawler::internal::modules::output::new_file::NewFile;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, ResumeStatus};
-use crawler::{Crawler, Output, OutputWrite, Page, StorageError, Target};
+use crawler::{Crawler, OutputWrite, Page, StorageError, Target};
 use testweb::{Site, Web};
 
 /// The URLs of all pages, after their number.
 struct Counted;
 
-impl Output for Counted {
+impl BuiltinOutput for Counted {
     fn name(&self) -> &str {
         "counted"
     }
@@ -72,7 +73,7 @@ impl Fixture {
     }
 
     fn counting(&self) -> Crawler {
-        self.crawl().output(Counted, Target::File(self.directory.path().join("counted")))
+        self.crawl().builtin_output(Counted, Target::File(self.directory.path().join("counted")))
     }
 
     fn counting_durably(&self) -> Crawler {

@@ -9,7 +9,7 @@ use crawler::internal::backend::{
     AdmitCounts, Backend, CompleteResult, Completion, DiscoveredUrl, Lease, Outlinks, UnprioritizedUrl,
     WorkerId,
 };
-use crawler::internal::domain::Domain;
+use crawler::internal::domain::{Domain, DomainInternals as _};
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::{Priority, PriorityQueues};
 use proptest::prelude::*;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crawler::internal::config::FetchConfig;
 use crawler::internal::domain::Domain;
+use crawler::internal::prioritizer::CandidateInternals as _;
 use crawler::internal::prioritizer::pagerank::{ApiKey, PageRankConfig};
 use crawler::internal::prioritizer::{Candidate, PageRank, Prioritizer, Priority, Random};
 use testweb::{Hostile, Request, Response, Site, Web};

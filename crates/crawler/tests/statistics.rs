@@ -5,10 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crawler::Crawler;
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::WaitReason;
 use crawler::internal::backend::durable::StateReader;
+use crawler::internal::classic::ClassicReportInternals as _;
 use crawler::internal::classic::{ClassicCrawl, ClassicInternals as _};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
+use crawler::internal::pipeline::CrawlReportInternals as _;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::scope::Scope;
 use crawler::internal::statistics::{MAX_NAMES, OTHER, RobotsState, Statistics};
@@ -82,7 +85,7 @@ fn statuses_and_requests_per_host_equal_the_servers_log() {
         .scope(Scope::domains(&["http://a.test/".parse().unwrap()]));
     let (crawler, views) = views(crawler);
     let report = crawler.run_blocking().unwrap();
-    let (log, statistics) = (web.log(), &*report.statistics);
+    let (log, statistics) = (web.log(), &**report.statistics());
     assert_eq!(statistics.statuses, statuses(&log));
     assert_eq!(requests(statistics), requests_by_host(&log));
     assert_eq!(statistics.statuses.values().sum::<u64>(), report.snapshot.requests);
@@ -123,8 +126,8 @@ fn smallest_gaps_of_hosts_match_the_servers_log_and_are_not_below_the_delay() {
     let crawler = crawl(&web, "h0.test").workers(3).configure(|config| config.delay = delay);
     let report = crawler.run_blocking().unwrap();
     let log = web.log();
-    assert_eq!(requests(&report.statistics), requests_by_host(&log));
-    for (name, host) in report.statistics.hosts.iter() {
+    assert_eq!(requests(report.statistics()), requests_by_host(&log));
+    for (name, host) in report.statistics().hosts.iter() {
         let log = log.for_host(name.split(':').next().unwrap());
         let Some(logged) = log.smallest_gap() else {
             assert_eq!(host.smallest_gap_ms, None, "{name}");
@@ -145,13 +148,13 @@ fn failed_requests_are_counted_by_kind_and_by_host() {
         Web::builder().host("a.test", Site::new().response("/", Response::hostile(Hostile::NotHttp))).start();
     let crawler = crawl(&web, "a.test").configure(|config| config.requests.obey_robots = false);
     let report = crawler.run_blocking().unwrap();
-    let host = report.statistics.hosts.iter().next().unwrap().1;
-    let failures = &report.statistics.failures;
+    let host = report.statistics().hosts.iter().next().unwrap().1;
+    let failures = &report.statistics().failures;
     assert!(failures.protocol + failures.connect > 0, "{failures:?}");
     assert_eq!((host.failures, u64::from(host.consecutive_failures)), (failures.total(), failures.total()));
     assert_eq!((host.pages, host.robots), (0, RobotsState::Ignored));
     assert!(host.last_failure.is_some());
-    assert_eq!(requests(&report.statistics), requests_by_host(&web.log()));
+    assert_eq!(requests(report.statistics()), requests_by_host(&web.log()));
 }
 
 #[test]
@@ -163,7 +166,7 @@ fn tls_handshakes_are_timed_and_their_failures_counted() {
             config.requests.obey_robots = false;
             config.requests.insecure = is_trusted;
         });
-        let statistics = crawler.run_blocking().unwrap().statistics;
+        let statistics = crawler.run_blocking().unwrap().statistics().clone();
         let (handshakes, failures) = (statistics.stages.tls.count, statistics.failures.tls);
         assert_eq!((handshakes > 0, failures > 0), (is_trusted, !is_trusted), "{statistics:?}");
     }
@@ -191,7 +194,7 @@ fn a_web_of_endless_hosts_types_and_languages_leaves_statistics_bounded() {
     let crawler = crawl(&web, "h0.test").configure(|config| config.requests.obey_robots = false);
     let crawler = crawler.near_duplicates(Some(0.0)).unwrap();
     let report = crawler.run_blocking().unwrap();
-    let statistics = &report.statistics;
+    let statistics = report.statistics();
     assert_eq!(report.snapshot.pages, HOSTS as u64);
     assert_eq!(statistics.languages.len(), MAX_NAMES + 1);
     assert!(statistics.languages[OTHER] > 0);
@@ -214,16 +217,16 @@ fn a_resumed_crawl_continues_the_statistics_of_its_state() {
     let status = StateReader::open(&state).unwrap().status().unwrap();
     assert_eq!(status.phase, CrawlPhase::Ended(first.end.to_string()));
     assert_eq!((status.limits.max_pages, status.process), (20, None));
-    assert_eq!(status.statistics.statuses, first.statistics.statuses);
+    assert_eq!(status.statistics.statuses, first.statistics().statuses);
     assert!(status.statistics.commits > 0 && status.statistics.latest.is_empty());
     let second = crawler(10_000).run_blocking().unwrap();
-    let (log, statistics) = (web.log(), &second.statistics);
+    let (log, statistics) = (web.log(), &**second.statistics());
     assert!(second.snapshot.pages > 20);
     assert_eq!(statistics.statuses, statuses(&log));
     assert_eq!(requests(statistics), requests_by_host(&log));
-    assert_eq!(statistics.started_at, first.statistics.started_at);
+    assert_eq!(statistics.started_at, first.statistics().started_at);
     assert_eq!(statistics.stages.commit.count, statistics.commits);
-    assert!(statistics.commits > first.statistics.commits);
+    assert!(statistics.commits > first.statistics().commits);
     assert_eq!(statistics.series.samples().last().unwrap().pages, second.snapshot.pages);
 }
 
@@ -239,10 +242,10 @@ fn statistics_of_a_classic_crawl_equal_the_servers_log() {
     });
     let crawl = crawl.on_status(move |view| collected.lock().unwrap().push(view.clone()));
     let report = crawl.run_blocking().unwrap();
-    let (log, statistics) = (web.log(), &report.statistics);
+    let (log, statistics) = (web.log(), &**report.statistics());
     assert_eq!(statistics.statuses, statuses(&log));
     assert_eq!(requests(statistics), requests_by_host(&log));
-    assert_eq!(statistics.depths.iter().sum::<u64>(), report.stats.pages());
+    assert_eq!(statistics.depths.iter().sum::<u64>(), report.stats.pages);
     assert_eq!((statistics.robots_txt.fetched, statistics.robots_txt.disallowed), (1, 1));
     assert_eq!((statistics.retries, statistics.content_types["image/png"]), (1, 1));
     let host = statistics.hosts.iter().next().unwrap().1;
@@ -251,7 +254,7 @@ fn statistics_of_a_classic_crawl_equal_the_servers_log() {
     assert_eq!(views[0].phase, CrawlPhase::Running);
     let last = views.last().unwrap();
     assert!(matches!(last.phase, CrawlPhase::Ended(_)));
-    assert_eq!((last.snapshot.pages, last.snapshot.requests), (report.stats.pages(), log.len() as u64));
+    assert_eq!((last.snapshot.pages, last.snapshot.requests), (report.stats.pages, log.len() as u64));
     assert_eq!(last.limits.max_depth, Some(3));
 }
 
@@ -289,7 +292,7 @@ fn hosts_that_hold_the_crawl_up_are_named_with_the_reason() {
     crawler.run_blocking().unwrap();
     let views = views.lock().unwrap();
     let reasons = |host: &str| -> Vec<WaitReason> {
-        let hosts = views.iter().flat_map(|view| &view.snapshot.waiting_hosts);
+        let hosts = views.iter().flat_map(|view| view.snapshot.waiting_hosts());
         hosts.filter(|waiting| waiting.host.starts_with(host)).map(|waiting| waiting.why.clone()).collect()
     };
     let slow = reasons("slow.test");
@@ -300,7 +303,7 @@ fn hosts_that_hold_the_crawl_up_are_named_with_the_reason() {
     let is_pause = |why: &WaitReason| matches!(why, WaitReason::ServerDelay(time) if time.as_secs() > 50);
     assert!(asking.iter().any(is_pause), "{asking:?}");
     for view in views.iter() {
-        let hosts = &view.snapshot.waiting_hosts;
+        let hosts = view.snapshot.waiting_hosts();
         assert!(hosts.is_sorted_by_key(|host| std::cmp::Reverse(host.waiting)), "{hosts:?}");
     }
 }

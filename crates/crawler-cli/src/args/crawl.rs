@@ -381,7 +381,7 @@ impl CrawlOptions {
             (None, None) => {}
         }
         if let Some(rank) = page_rank {
-            crawler = crawler.prioritizer(rank);
+            crawler = crawler.pagerank(rank);
         }
         for sitemap in &options.sources.sitemap {
             crawler = crawler.sitemap(sitemap).map_err(|error| format!("--sitemap: {error}"))?;

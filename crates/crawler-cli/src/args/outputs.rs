@@ -10,6 +10,7 @@ pub fn output_path(module: &str) -> Option<PathBuf> {
     match registry::parse(module) {
         Ok(RegisteredModule::Output(spec)) => match spec.target {
             Target::File(path) | Target::Directory(path) => Some(path),
+            _ => None,
         },
         _ => None,
     }

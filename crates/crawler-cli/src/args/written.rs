@@ -92,9 +92,8 @@ impl Written {
                 let tree = Written { option: option.clone(), place: Place::Tree(Location::new(path)) };
                 vec![tree, Written::file(&option, &records)]
             }
-            Target::Directory(_) => {
-                let end = String::from_utf8_lossy(spec.output.header());
-                vec![Written::numbered(&option, path, &end)]
+            _ => {
+                vec![Written::numbered(&option, path, spec.output.extension())]
             }
         }
     }

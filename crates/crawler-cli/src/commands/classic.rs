@@ -5,10 +5,13 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use crawler::Outcome;
+use crawler::internal::classic::ClassicReportInternals as _;
 use crawler::internal::classic::{ClassicCrawl, ClassicInternals as _, ClassicReport};
 use crawler::internal::fetch::proxy_health::ProxyHealth;
 use crawler::internal::origin::{Origin, without_credentials};
 use crawler::internal::scope::RejectReason;
+use crawler::internal::stats::StatsInternals as _;
+use crawler::internal::stop::StopHandleInternals as _;
 use url::Url;
 
 use crate::args::{ClassicJob, Verbosity};
@@ -129,7 +132,7 @@ impl Printing {
                 true
             }
         };
-        let urls = report.urls_failure.as_ref();
+        let urls = report.urls_failure();
         let urls = urls.map(|cause| format!("cannot write all URLs: {cause}{}", hint(cause)));
         let written = |file: &SummaryFile| file.write(&SummaryJson::of_classic(report)).err();
         let failures: Vec<String> =
@@ -199,22 +202,21 @@ pub async fn crawl(seed: &Url, crawl: ClassicCrawl, mut printing: Printing) -> u
 
 fn summary(report: &ClassicReport) -> String {
     let mut table = Counts::from_stats(&report.stats).table(report.stats.elapsed);
-    if let Some(archive) = &report.archive {
+    if let Some(archive) = report.archive() {
         table += &format!("{}\n", printable(archive));
     }
     if report.stopped { table + "Stopped: on request\n" } else { table }
 }
 
 fn exit_status(seed: &Url, report: &ClassicReport) -> u8 {
-    let unwritten = report.stats.count(&Outcome::WriteFailed { cause: String::new() });
-    if unwritten > 0 {
+    if report.stats.not_written() > 0 {
         return EXIT_NOT_WRITTEN;
     }
     if let Outcome::Page | Outcome::NotSaved = report.seed {
         return 0;
     }
     let remedy = match &report.seed {
-        Outcome::RedirectRejected { to, why: RejectReason::External } => redirect_remedy(seed, to),
+        Outcome::RedirectRejected { to, why: RejectReason::External, .. } => redirect_remedy(seed, to),
         Outcome::Redirect { .. } => ", which redirects back".into(),
         outcome => remedy(without_credentials(seed).as_str(), outcome),
     };

@@ -15,6 +15,7 @@ use crawler::internal::error::redis_error;
 use crawler::internal::log;
 use crawler::internal::pipeline::ResumeStatus;
 use crawler::internal::stop::StopHandle;
+use crawler::internal::stop::StopHandleInternals as _;
 use crawler::{CrawlReport, Error, StorageErrorKind};
 
 use super::supervisor::Supervisor;

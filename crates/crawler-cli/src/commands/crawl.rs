@@ -208,7 +208,7 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
         .on_outcome(move |url, outcome| log.record(url, outcome));
     let collector = end_report.as_ref().and_then(EndReport::collector).cloned();
     let crawler = match &collector {
-        Some(collector) => crawler.module(collector.clone()),
+        Some(collector) => crawler.builtin_module(collector.clone()),
         None => crawler,
     };
     let shown = Arc::clone(&display);

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::durable::{Change, StateReader, VisitedUrl};
 use crawler::internal::modules::timestamp::rfc3339;
 use serde_json::json;
@@ -89,7 +90,7 @@ pub fn run(diff: &DiffArgs) -> u8 {
 fn print(diff: &DiffArgs) -> Result<GroupCounts, String> {
     let mut state = StateReader::open(&diff.directory).map_err(|error| with_hint(&error))?;
     let status = state.status().map_err(|error| with_hint(&error))?;
-    let visit = status.snapshot.visit;
+    let visit = status.snapshot.visit();
     let mut counts = GroupCounts::default();
     each(&mut state, visit, |url| {
         counts.add(url);

@@ -8,6 +8,7 @@ use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
 use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, NewMetadata, RemoteCrawl};
 use crawler::internal::distributed::{SharedCrawl, end_of};
 use crawler::internal::error::redis_error;
+use crawler::internal::pipeline::CrawlReportInternals as _;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::ResumeStatus;
 use crawler::{Error, StorageErrorKind};
@@ -228,7 +229,7 @@ impl WatchedCrawl {
             status.members.iter().map(|member| describe_member(member, &status)).collect();
         let heading = self.heading(&status, &view, !missing.is_empty());
         let text = if self.is_json {
-            let redis = report.as_ref().and_then(|report| report.redis_traffic);
+            let redis = report.as_ref().and_then(|report| report.redis_traffic());
             let object = CrawlStatusJson::new(&self.shared.redis.crawl, &status, snapshot, counts, redis);
             serde_json::to_string(&object).map_err(|error| error.to_string())? + "\n"
         } else {

@@ -14,6 +14,7 @@ use crawler::internal::modules::stdout::STDOUT_CLOSED;
 use crawler::internal::pipeline::CrawlEnd;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::stop::StopHandle;
+use crawler::internal::stop::StopHandleInternals as _;
 use crawler::{CookieJar, Error};
 
 use crate::args::{CrawlJob, CrawlOptions, RoleKind, RoleOptions, Verbosity};

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crawler::Error;
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::durable::{StateReader, StateStatus};
 use crawler::internal::crawl_view::CrawlPhase;
 
@@ -91,10 +92,10 @@ fn heading(directory: &Path, status: &StateStatus) -> String {
             format!("paused (process {process})")
         }
         (Some(process), _) => format!("running (process {process})"),
-        (None, 0) if status.snapshot.scheduled == 0 => "finished".into(),
+        (None, 0) if status.snapshot.scheduled() == 0 => "finished".into(),
         (None, _) => "stopped".into(),
     };
-    let visit = match status.snapshot.visit {
+    let visit = match status.snapshot.visit() {
         0 | 1 => String::new(),
         visit => format!(", visit {visit}"),
     };
@@ -106,7 +107,7 @@ fn text(directory: &Path, status: &StateStatus, live: &LiveStatus, is_verbose: b
     let counts = Counts::of_running(snapshot);
     let (live, last_line) = match (process, snapshot.pending()) {
         (Some(_), _) => (live.text(is_verbose), String::new()),
-        (None, 0) if snapshot.scheduled == 0 => (String::new(), retry_line(directory, &counts)),
+        (None, 0) if snapshot.scheduled() == 0 => (String::new(), retry_line(directory, &counts)),
         (None, _) => (String::new(), format!("To resume: crawler resume {}\n", quoted(directory))),
     };
     let page_rank = page_rank_line(snapshot).map_or_else(String::new, |line| format!("{line}\n"));

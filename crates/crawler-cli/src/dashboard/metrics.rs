@@ -5,10 +5,12 @@
 mod format;
 
 use crawler::OutcomeGroup;
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::redis::Role;
 use crawler::internal::backend::{Snapshot, WorkerId};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
+use crawler::internal::outcome::group_of_label;
 use crawler::internal::statistics::Statistics;
 
 use self::format::{Family, counter, gauge, histogram, render};
@@ -99,7 +101,7 @@ fn crawl(view: &View) -> Vec<Family> {
 fn urls(view: &View) -> Vec<Family> {
     let (counts, snapshot) = (view.counts(), view.snapshot());
     let of_group = |group: OutcomeGroup| {
-        let labels = snapshot.outcomes.iter().filter(|(label, _)| OutcomeGroup::of_label(label) == group);
+        let labels = snapshot.outcomes.iter().filter(|(label, _)| group_of_label(label) == group);
         labels.map(|(_, count)| *count).sum::<u64>() as f64
     };
     let rejected: u64 = snapshot.links_rejected.values().sum();
@@ -192,7 +194,7 @@ fn stored(snapshot: &Snapshot) -> Vec<Family> {
 }
 
 fn services(snapshot: &Snapshot, statistics: &Statistics) -> Vec<Family> {
-    let service = snapshot.prioritizer_service.as_ref();
+    let service = snapshot.prioritizer_service();
     vec![
         counter("crawler_state_commits_total", "Commits of the state.").count(statistics.commits),
         gauge("crawler_pagerank_up", "Whether the PageRank service is available; absent without one.")

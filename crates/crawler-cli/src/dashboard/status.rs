@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crawler::OutcomeGroup;
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::redis::{Member, Role};
 use crawler::internal::backend::{Snapshot, WaitReason};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
+use crawler::internal::outcome::group_of_label;
 use crawler::internal::prioritizer::PriorityQueues;
 use crawler::internal::statistics::{HostStatistics, RobotsState, Sample, Statistics};
 use serde::Serialize;
@@ -298,7 +300,7 @@ fn totals(view: &View) -> Totals {
 fn outcomes(view: &View) -> Vec<Group<'_>> {
     let mut groups: BTreeMap<OutcomeGroup, Vec<Reason<'_>>> = BTreeMap::new();
     for (label, count) in by_count(&view.snapshot().outcomes) {
-        groups.entry(OutcomeGroup::of_label(label)).or_default().push(Reason { label, count });
+        groups.entry(group_of_label(label)).or_default().push(Reason { label, count });
     }
     let mut groups: Vec<Group<'_>> = groups
         .into_iter()
@@ -403,8 +405,10 @@ fn hosts(crawl: &CrawlView) -> Vec<Host<'_>> {
     let slowest = table.top(HOSTS, |host| host.mean_latency_ms());
     let failing = table.top(HOSTS, |host| (host.consecutive_failures, host.failures));
     let failing = failing.into_iter().filter(|(_, host)| host.failures > 0);
-    let waiting =
-        snapshot.waiting_hosts.iter().filter_map(|waiting| Some((&*waiting.host, table.get(&waiting.host)?)));
+    let waiting = snapshot
+        .waiting_hosts()
+        .iter()
+        .filter_map(|waiting| Some((&*waiting.host, table.get(&waiting.host)?)));
     for (name, host) in slowest.into_iter().chain(failing).chain(waiting) {
         if !hosts.iter().any(|(known, _)| *known == name) {
             hosts.push((name, host));
@@ -414,7 +418,7 @@ fn hosts(crawl: &CrawlView) -> Vec<Host<'_>> {
 }
 
 fn host<'v>(name: &'v str, statistics: &'v HostStatistics, crawl: &CrawlView) -> Host<'v> {
-    let waiting = crawl.snapshot.waiting_hosts.iter().find(|waiting| waiting.host == name);
+    let waiting = crawl.snapshot.waiting_hosts().iter().find(|waiting| waiting.host == name);
     let millis = |millis: u32| f64::from(millis) / 1_000.0;
     Host {
         host: name,

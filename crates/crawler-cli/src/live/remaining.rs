@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::crawl_view::{CrawlView, Limits};
 
 use crate::values::{MAX_COUNT, MAX_LARGE_SIZE};
@@ -67,7 +68,7 @@ impl Sample {
             pages: snapshot.pages,
             bytes: snapshot.bytes.max(snapshot.received),
             pending: snapshot.pending(),
-            revisits: snapshot.scheduled > 0,
+            revisits: snapshot.scheduled() > 0,
         }
     }
 }

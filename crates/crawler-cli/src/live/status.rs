@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::{Snapshot, WaitReason, WaitingHost};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::fetch::proxy_health::ProxyHealth;
@@ -57,7 +58,7 @@ pub struct Waiting {
 
 /// How long it is until the next URL is visited again, if all others are completed.
 pub fn next_visit(snapshot: &Snapshot) -> Option<Duration> {
-    let due = snapshot.next_due.filter(|_| snapshot.pending() == 0 && snapshot.scheduled > 0)?;
+    let due = snapshot.next_due().filter(|_| snapshot.pending() == 0 && snapshot.scheduled() > 0)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Some(Duration::from_millis(due).saturating_sub(now))
 }
@@ -175,7 +176,7 @@ impl LiveStatus {
 
 /// The hosts that wait, those first that wait for another reason than the delay of the crawl.
 fn waiting_hosts(snapshot: &Snapshot, statistics: &Statistics, limits: &Limits) -> Vec<Waiting> {
-    let mut hosts: Vec<&WaitingHost> = snapshot.waiting_hosts.iter().collect();
+    let mut hosts: Vec<&WaitingHost> = snapshot.waiting_hosts().iter().collect();
     hosts.sort_by_key(|waiting| match &waiting.why {
         WaitReason::Busy | WaitReason::Paused => 2,
         WaitReason::SiteDelay(_) => 1,

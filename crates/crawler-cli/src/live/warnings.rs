@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use crawler::internal::backend::Snapshot;
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
 use crawler::internal::statistics::Statistics;
@@ -31,7 +32,7 @@ pub fn of(view: &CrawlView) -> Vec<String> {
     warnings.extend(failing_hosts(statistics, snapshot));
     warnings.extend(given_up(&snapshot.unreachable_hosts));
     warnings.extend(nearly_exhausted(snapshot, limits, *elapsed));
-    if snapshot.prioritizer_service.as_ref().is_some_and(|service| !service.is_available) {
+    if snapshot.prioritizer_service().is_some_and(|service| !service.is_available) {
         warnings.extend(page_rank_line(snapshot));
     }
     warnings

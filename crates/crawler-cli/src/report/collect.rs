@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use crawler::internal::backend::linking_pages::FoundLinks;
 use crawler::internal::backend::stored_url::{StoredUrl, has_failed};
 use crawler::internal::outcome::{NamedUrl, label_of_text, named_url, named_url_of_text};
+use crawler::internal::outcome::{group_of_label, label_is_temporary};
 use crawler::internal::task_kind::{TaskKind, shown_url};
 use crawler::internal::url_record::UrlRecord;
 use crawler::{Outcome, OutcomeGroup};
@@ -94,7 +95,7 @@ impl Collector {
     fn add(&mut self, url: CompletedUrl) {
         let shown = url.task_url.map(shown_url);
         let has_failed = has_failed(url.label);
-        let group = match OutcomeGroup::of_label(url.label) {
+        let group = match group_of_label(url.label) {
             _ if has_failed => UrlGroup::Failed,
             OutcomeGroup::Page => UrlGroup::Page,
             _ => UrlGroup::Other,
@@ -164,7 +165,7 @@ impl CompletedUrl<'_> {
                 kind => kind.name(),
             },
             outcome: text.to_owned(),
-            is_temporary: Outcome::label_is_temporary(self.label),
+            is_temporary: label_is_temporary(self.label),
             depth: self.depth,
             at: self.at,
             found_on: self.found_on.map(str::to_owned),

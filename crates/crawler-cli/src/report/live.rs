@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crawler::internal::backend::linking_pages::FoundLinks;
 use crawler::internal::crawl_view::CrawlView;
-use crawler::internal::modules::Module;
+use crawler::internal::modules::BuiltinModule;
 use crawler::internal::page::Page;
 use crawler::internal::similarity::HashKey;
 use crawler::internal::url_record::UrlRecord;
@@ -76,7 +76,7 @@ impl LiveCollector {
     }
 }
 
-impl Module for LiveCollector {
+impl BuiltinModule for LiveCollector {
     fn name(&self) -> &str {
         "report"
     }

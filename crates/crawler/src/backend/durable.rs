@@ -62,7 +62,7 @@ type Table<K> = TableDefinition<'static, K, &'static [u8]>;
 
 /// Single values by name.
 const META: Table<&str> = TableDefinition::new("meta");
-/// Outstanding URLs by task id.
+/// Pending URLs by task id.
 const TASKS: Table<u64> = TableDefinition::new("tasks");
 /// Completed URLs by task id.
 const COMPLETED: Table<u64> = TableDefinition::new("ends");

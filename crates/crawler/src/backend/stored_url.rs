@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::outcome::{Outcome, OutcomeGroup, label_of_text};
+use crate::outcome::{OutcomeGroup, group_of_label, label_is_temporary, label_of_text};
 use crate::task::Depth;
 
 /// A completed URL.
@@ -39,9 +39,9 @@ impl StoredUrl {
 
 /// Whether a URL with this label failed. Failed sitemaps are counted among sitemaps.
 pub fn has_failed(label: &str) -> bool {
-    match OutcomeGroup::of_label(label) {
+    match group_of_label(label) {
         OutcomeGroup::Failed => true,
-        OutcomeGroup::Sitemap => Outcome::label_is_temporary(label) || label == "sitemap failed",
+        OutcomeGroup::Sitemap => label_is_temporary(label) || label == "sitemap failed",
         _ => false,
     }
 }
@@ -49,6 +49,7 @@ pub fn has_failed(label: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Outcome;
     use crate::outcome::tests::all_outcomes;
 
     #[test]

@@ -12,7 +12,7 @@ use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::page_pipeline::PagePipeline;
 use crate::modules::registry::{RegisteredModule, file_or_stdout};
 use crate::modules::urls::Urls;
-use crate::modules::{Module, OutputSpec};
+use crate::modules::{BuiltinModule, OutputSpec};
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::task::{Admission, Task};
@@ -30,7 +30,7 @@ pub(super) type ArchiveOutput = Arc<dyn Fn() -> OutputSpec + Send + Sync>;
 /// Calls a function with every URL.
 struct UrlObserver(UrlCallback);
 
-impl Module for UrlObserver {
+impl BuiltinModule for UrlObserver {
     fn name(&self) -> &str {
         "function"
     }
@@ -57,7 +57,7 @@ impl UrlRows {
         callback: Option<UrlCallback>,
         archive: Option<OutputSpec>,
     ) -> Result<UrlRows, StorageError> {
-        let (mut modules, mut outputs) = (Vec::<Box<dyn Module>>::new(), Vec::new());
+        let (mut modules, mut outputs) = (Vec::<Box<dyn BuiltinModule>>::new(), Vec::new());
         match path.map(|path| file_or_stdout(Urls::for_file(path), path)) {
             Some(RegisteredModule::Module(module)) => modules.push(module),
             Some(RegisteredModule::Output(output)) => outputs.push(output),

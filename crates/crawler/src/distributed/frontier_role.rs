@@ -321,7 +321,7 @@ impl FrontierRole<'_> {
 
     /// Stores the counters of the prioritizer's service in Redis, if they have changed.
     async fn report_service(&mut self) -> Result<(), BackendError> {
-        let prioritizer_service = self.crawler.prioritizer.service_stats();
+        let prioritizer_service = self.crawler.pagerank.as_ref().map(|pagerank| pagerank.stats());
         if prioritizer_service == self.reported_service {
             return Ok(());
         }

@@ -27,7 +27,7 @@ use super::output::finish::{Finisher, Records};
 use super::output::new_file::NewFile;
 use super::registry::RegisteredModule;
 use super::spec::Spec;
-use super::{Output, OutputSpec, OutputWrite, Target};
+use super::{BuiltinOutput, OutputSpec, OutputWrite, Target};
 use crate::error::StorageError;
 use crate::html::BadLink;
 use crate::html::parts::PageParts;
@@ -173,7 +173,7 @@ impl Check {
     }
 }
 
-impl Output for Check {
+impl BuiltinOutput for Check {
     fn name(&self) -> &str {
         "check"
     }

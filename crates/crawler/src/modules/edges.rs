@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::spec::Spec;
-use super::{Output, OutputWrite, csv};
+use super::{BuiltinOutput, OutputWrite, csv};
 use crate::html::parts::{LinkDetail, PageParts};
 use crate::page::Page;
 use crate::url_record::UrlRecord;
@@ -120,7 +120,7 @@ impl Edges {
     }
 }
 
-impl Output for Edges {
+impl BuiltinOutput for Edges {
     fn name(&self) -> &str {
         "edges"
     }

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use self::feeder::ProcessFeeder;
 use self::line_queue::LineQueue;
-use super::{Module, jsonl};
+use super::{BuiltinModule, jsonl};
 use crate::page::Page;
 
 /// The end of the summary of a program that was given up.
@@ -106,7 +106,7 @@ impl Exec {
     }
 }
 
-impl Module for Exec {
+impl BuiltinModule for Exec {
     fn name(&self) -> &str {
         "exec"
     }

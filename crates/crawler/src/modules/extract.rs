@@ -6,7 +6,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use url::Url;
 
 use super::spec::Nesting;
-use super::{Output, OutputWrite, jsonl};
+use super::{BuiltinOutput, OutputWrite, jsonl};
 use crate::html::charset::Charset;
 use crate::html::selector::{Finder, Selector};
 use crate::html::tree::{NodeId, Tree, max_result_bytes};
@@ -112,7 +112,7 @@ fn attribute_at(value: &str) -> Option<usize> {
     at
 }
 
-impl Output for Extract {
+impl BuiltinOutput for Extract {
     fn name(&self) -> &str {
         "extract"
     }

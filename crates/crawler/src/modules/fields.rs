@@ -161,7 +161,7 @@ impl Fields {
         self
     }
 
-    /// The [format](super::Output::format) of an output with these fields. The default fields are not named.
+    /// The [format](super::BuiltinOutput::format) of an output with these fields. The default fields are not named.
     pub(super) fn format(&self, output: &str) -> String {
         match self.names() == Fields::default().names() {
             true => output.to_owned(),

@@ -15,7 +15,7 @@ use self::nodes::NodeSet;
 use super::output::finish::{Finisher, Records, push_record};
 use super::output::new_file::NewFile;
 use super::xml::Escaped;
-use super::{Output, OutputWrite};
+use super::{BuiltinOutput, OutputWrite};
 use crate::error::StorageError;
 use crate::outcome::Outcome;
 use crate::page::Page;
@@ -113,7 +113,7 @@ impl UrlNode<'_> {
     }
 }
 
-impl Output for GraphMl {
+impl BuiltinOutput for GraphMl {
     fn name(&self) -> &str {
         "graphml"
     }

@@ -7,7 +7,7 @@ use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
 use super::fields::Fields;
-use super::{Output, OutputWrite};
+use super::{BuiltinOutput, OutputWrite};
 use crate::page::Page;
 
 /// One JSON object per page, with these fields. Every field is there, and null if the page has no value.
@@ -22,7 +22,7 @@ impl Jsonl {
     }
 }
 
-impl Output for Jsonl {
+impl BuiltinOutput for Jsonl {
     fn name(&self) -> &str {
         "jsonl"
     }

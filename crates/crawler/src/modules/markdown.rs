@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Output, OutputWrite, jsonl, timestamp};
+use super::{BuiltinOutput, OutputWrite, jsonl, timestamp};
 use crate::html::charset::Charset;
 use crate::html::markdown;
 use crate::media::Media;
@@ -12,13 +12,13 @@ use crate::page::Page;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Markdown;
 
-impl Output for Markdown {
+impl BuiltinOutput for Markdown {
     fn name(&self) -> &str {
         "markdown"
     }
 
-    fn header(&self) -> &[u8] {
-        b".md"
+    fn extension(&self) -> &str {
+        ".md"
     }
 
     fn render(&self, page: &Page) -> OutputWrite {

@@ -20,7 +20,7 @@ use self::paths::LIST_NAME;
 use self::site_index::SiteIndex;
 use self::tree::NewTree;
 use super::output::finish::{Finisher, Records, push_record};
-use super::{Output, OutputSpec, OutputWrite, Target};
+use super::{BuiltinOutput, OutputSpec, OutputWrite, Target};
 use crate::error::StorageError;
 use crate::html::rewrite::{Reference, rewrite, rewrite_css};
 use crate::media::Media;
@@ -123,7 +123,7 @@ impl<'r> RecordHead<'r> {
     }
 }
 
-impl Output for Mirror {
+impl BuiltinOutput for Mirror {
     fn name(&self) -> &str {
         "mirror"
     }

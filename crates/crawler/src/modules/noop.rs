@@ -1,13 +1,13 @@
 //! The default module, which does nothing.
 
-use super::Module;
+use super::BuiltinModule;
 use crate::page::Page;
 
 /// Ignores every page.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Noop;
 
-impl Module for Noop {
+impl BuiltinModule for Noop {
     fn name(&self) -> &str {
         "noop"
     }

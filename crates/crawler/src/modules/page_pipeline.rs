@@ -21,7 +21,7 @@ use crate::log;
 use crate::modules::output::files::{OutputFiles, Start, SyncHandles};
 use crate::modules::output::parts::Parts;
 use crate::modules::output::{OutputPosition, Writes};
-use crate::modules::{Module, OutputSpec, OutputWrite, Target};
+use crate::modules::{BuiltinModule, OutputSpec, OutputWrite, Target};
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::page::Page;
@@ -40,7 +40,7 @@ pub type OutcomeCallback = Arc<dyn Fn(&str, &Outcome) + Send + Sync>;
 
 /// The modules and outputs of a crawl, and the callback for outcomes.
 pub struct PagePipeline {
-    modules: Vec<Box<dyn Module>>,
+    modules: Vec<Box<dyn BuiltinModule>>,
     outputs: Vec<OutputSpec>,
     wanted: PageParts,
     outputs_want_urls: bool,
@@ -86,7 +86,7 @@ pub struct ModuleFailures {
 impl PagePipeline {
     /// A pipeline with these modules and open outputs.
     pub fn new(
-        modules: Vec<Box<dyn Module>>,
+        modules: Vec<Box<dyn BuiltinModule>>,
         outputs: Vec<OutputSpec>,
         files: OutputFiles,
         on_outcome: OutcomeCallback,
@@ -97,7 +97,7 @@ impl PagePipeline {
 
     /// A pipeline with these modules and one worker's part files.
     pub fn with_parts(
-        modules: Vec<Box<dyn Module>>,
+        modules: Vec<Box<dyn BuiltinModule>>,
         outputs: Vec<OutputSpec>,
         parts: Parts,
         on_outcome: OutcomeCallback,
@@ -108,7 +108,7 @@ impl PagePipeline {
     }
 
     fn build(
-        modules: Vec<Box<dyn Module>>,
+        modules: Vec<Box<dyn BuiltinModule>>,
         outputs: Vec<OutputSpec>,
         files: OrderedOutputs,
         on_outcome: OutcomeCallback,
@@ -434,7 +434,7 @@ impl PagePipeline {
     }
 
     /// Calls a module, and counts an error or a panic as a failure, unless the module can process no page any more.
-    fn call(&self, module: &dyn Module, run: impl FnOnce(&dyn Module) -> Result<(), String>) {
+    fn call(&self, module: &dyn BuiltinModule, run: impl FnOnce(&dyn BuiltinModule) -> Result<(), String>) {
         let called = catch_panic(|| run(module)).flatten();
         match (module.failure(), called) {
             (Some(cause), _) => self.module_failed(cause),

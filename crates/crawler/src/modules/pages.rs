@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::output::numbered_dir::NumberedDir;
-use super::{Output, OutputWrite};
+use super::{BuiltinOutput, OutputWrite};
 use crate::error::StorageError;
 use crate::page::Page;
 use crate::task::Depth;
@@ -53,7 +53,7 @@ impl PageFiles {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Pages;
 
-impl Output for Pages {
+impl BuiltinOutput for Pages {
     fn name(&self) -> &str {
         "pages"
     }

@@ -19,7 +19,7 @@ use self::columns::{Column, RowGroup};
 use super::fields::{Fields, Value};
 use super::output::finish::{Finisher, Records, push_record};
 use super::output::new_file::NewFile;
-use super::{Output, OutputWrite};
+use super::{BuiltinOutput, OutputWrite};
 use crate::error::StorageError;
 use crate::page::Page;
 
@@ -71,7 +71,7 @@ impl ParquetTable {
     }
 }
 
-impl Output for ParquetTable {
+impl BuiltinOutput for ParquetTable {
     fn name(&self) -> &str {
         "parquet"
     }

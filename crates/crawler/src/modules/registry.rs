@@ -22,7 +22,7 @@ use super::table::CsvTable;
 use super::urls::Urls;
 use super::warc::Warc;
 use super::words::{self, WordCount};
-use super::{Module, Output, OutputSpec, Target};
+use super::{BuiltinModule, BuiltinOutput, OutputSpec, Target};
 
 /// The syntax of each module and what it does.
 pub const MODULES: &[(&str, &str)] = &[
@@ -70,7 +70,7 @@ const MAX_TOP_WORDS: usize = 1000;
 /// A module or output made from its name.
 pub enum RegisteredModule {
     /// A side effect, at least once per page.
-    Module(Box<dyn Module>),
+    Module(Box<dyn BuiltinModule>),
     /// Writes to files, exactly once per page.
     Output(OutputSpec),
 }
@@ -170,7 +170,7 @@ fn with_options(name: &str, arguments: &str) -> Option<Result<RegisteredModule, 
     })
 }
 
-/// The output of this [format](Output::format) with this target.
+/// The output of this [format](BuiltinOutput::format) with this target.
 pub(crate) fn output_of_format(format: &str, target: &Path) -> Option<OutputSpec> {
     let (name, options) =
         format.split_once(',').map_or((format, None), |(name, options)| (name, Some(options)));
@@ -222,12 +222,15 @@ fn parquet_table(_: Fields, _: &str) -> Result<RegisteredModule, String> {
     Err("this program was built without it; build it with the feature 'parquet'".into())
 }
 
-fn directory(output: impl Output + 'static, path: &str) -> RegisteredModule {
+fn directory(output: impl BuiltinOutput + 'static, path: &str) -> RegisteredModule {
     RegisteredModule::Output(OutputSpec { output: Box::new(output), target: Target::Directory(path.into()) })
 }
 
 /// An output to a file, or to standard output if the path is `-`.
-pub(crate) fn file_or_stdout(output: impl Output + 'static, path: impl AsRef<Path>) -> RegisteredModule {
+pub(crate) fn file_or_stdout(
+    output: impl BuiltinOutput + 'static,
+    path: impl AsRef<Path>,
+) -> RegisteredModule {
     let path = path.as_ref();
     match path == Path::new("-") {
         true => RegisteredModule::Module(Box::new(StdoutOutput::new(output))),

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{Module, Output, OutputWrite};
+use super::{BuiltinModule, BuiltinOutput, OutputWrite};
 use crate::format::counted;
 use crate::html::parts::PageParts;
 use crate::page::Page;
@@ -48,14 +48,14 @@ struct StdoutState<W> {
     failure: Option<String>,
 }
 
-impl<O: Output> StdoutOutput<O> {
+impl<O: BuiltinOutput> StdoutOutput<O> {
     /// Prints to the standard output of the process.
     pub fn new(output: O) -> StdoutOutput<O> {
         StdoutOutput::to(output, io::stdout())
     }
 }
 
-impl<O: Output, W: Write + Send> StdoutOutput<O, W> {
+impl<O: BuiltinOutput, W: Write + Send> StdoutOutput<O, W> {
     fn to(output: O, writer: W) -> StdoutOutput<O, W> {
         StdoutOutput {
             output,
@@ -64,7 +64,7 @@ impl<O: Output, W: Write + Send> StdoutOutput<O, W> {
     }
 }
 
-impl<O: Output, W: Write + Send> Module for StdoutOutput<O, W> {
+impl<O: BuiltinOutput, W: Write + Send> BuiltinModule for StdoutOutput<O, W> {
     fn name(&self) -> &str {
         self.output.name()
     }
@@ -106,7 +106,7 @@ impl<O: Output, W: Write + Send> Module for StdoutOutput<O, W> {
     }
 }
 
-impl<O: Output, W: Write + Send> StdoutOutput<O, W> {
+impl<O: BuiltinOutput, W: Write + Send> StdoutOutput<O, W> {
     /// What the output has lines for.
     fn noun(&self) -> &'static str {
         if self.output.wants_urls() { "URL" } else { "page" }

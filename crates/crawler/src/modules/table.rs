@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::fields::{Fields, Value};
-use super::{Output, OutputWrite, csv, jsonl, timestamp};
+use super::{BuiltinOutput, OutputWrite, csv, jsonl, timestamp};
 use crate::page::Page;
 
 /// One CSV line per page, with these fields.
@@ -21,7 +21,7 @@ impl CsvTable {
     }
 }
 
-impl Output for CsvTable {
+impl BuiltinOutput for CsvTable {
     fn name(&self) -> &str {
         "csv"
     }

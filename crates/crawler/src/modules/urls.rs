@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::jsonl;
-use super::output::{Output, OutputWrite};
+use super::output::{BuiltinOutput, OutputWrite};
 use super::{csv, timestamp};
 use crate::outcome::OutcomeGroup;
 use crate::page::Page;
@@ -42,7 +42,7 @@ impl Urls {
     }
 }
 
-impl Output for Urls {
+impl BuiltinOutput for Urls {
     fn name(&self) -> &str {
         URLS
     }

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use super::output::segments::SegmentRule;
 use super::spec::Spec;
-use super::{Output, OutputSpec, OutputWrite, Target};
+use super::{BuiltinOutput, OutputSpec, OutputWrite, Target};
 use crate::config::FetchConfig;
 use crate::error::StorageError;
 use crate::exchange::{ArchiveSettings, Exchange};
@@ -111,7 +111,7 @@ fn can_repeat(exchange: &Exchange) -> bool {
     exchange.status == 200 && exchange.truncated.is_none() && !exchange.payload.is_empty()
 }
 
-impl Output for Warc {
+impl BuiltinOutput for Warc {
     fn name(&self) -> &str {
         WARC
     }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
-use super::Module;
+use super::BuiltinModule;
 use crate::page::Page;
 
 /// How many distinct words are counted at once: more than a language has in common use, in about 10 MB.
@@ -35,7 +35,7 @@ impl WordCount {
     }
 }
 
-impl Module for WordCount {
+impl BuiltinModule for WordCount {
     fn name(&self) -> &str {
         "words"
     }

@@ -1,5 +1,7 @@
 //! What the command, tests and benchmarks change beyond the public settings of a crawl.
 
+use std::sync::Arc;
+
 use url::Url;
 
 use super::Crawler;
@@ -11,6 +13,8 @@ use crate::error::Error;
 use crate::fetch::proxy_health::ProxyHealth;
 use crate::fetch::robots::waits::RobotsWaits;
 use crate::live_settings::CrawlControl;
+use crate::modules::{BuiltinModule, BuiltinOutput, OutputSpec, Target};
+use crate::prioritizer::PageRank;
 use crate::visit::RevisitAfter;
 
 /// The settings that only the command, tests and benchmarks change.
@@ -46,6 +50,15 @@ pub trait CrawlerInternals {
     /// Keeps the health of the proxies here.
     fn proxy_health(self, health: ProxyHealth) -> Self;
 
+    /// Adds a module that uses more of a crawl than the public trait offers.
+    fn builtin_module(self, module: impl BuiltinModule + 'static) -> Self;
+
+    /// Adds an output that uses more of a crawl than the public trait offers.
+    fn builtin_output(self, output: impl BuiltinOutput + 'static, target: Target) -> Self;
+
+    /// Asks this service for the ranks of domains. Snapshots have its counters.
+    fn pagerank(self, pagerank: PageRank) -> Self;
+
     /// Visits the known URLs of a durable crawl again. If its last visit has not ended, that is continued.
     fn recrawl(self, recrawl: Recrawl) -> Self;
 
@@ -56,6 +69,7 @@ pub trait CrawlerInternals {
     fn control(self, control: CrawlControl) -> Self;
 }
 
+#[doc(hidden)]
 impl CrawlerInternals for Crawler {
     fn seeds(&self) -> &[Url] {
         &self.seeds
@@ -104,6 +118,21 @@ impl CrawlerInternals for Crawler {
     fn proxy_health(mut self, health: ProxyHealth) -> Crawler {
         self.proxy_health = health;
         self
+    }
+
+    fn builtin_module(mut self, module: impl BuiltinModule + 'static) -> Crawler {
+        self.modules.push(Box::new(module));
+        self
+    }
+
+    fn builtin_output(mut self, output: impl BuiltinOutput + 'static, target: Target) -> Crawler {
+        self.outputs.push(OutputSpec { output: Box::new(output), target });
+        self
+    }
+
+    fn pagerank(self, pagerank: PageRank) -> Crawler {
+        let pagerank = Arc::new(pagerank);
+        Crawler { pagerank: Some(Arc::clone(&pagerank)), ..self.prioritizer(pagerank) }
     }
 
     fn recrawl(mut self, recrawl: Recrawl) -> Crawler {

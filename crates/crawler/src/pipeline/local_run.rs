@@ -290,7 +290,7 @@ impl<R: Backend> LocalRun<'_, R> {
     }
 
     async fn snapshot(&self, crawler: &Crawler) -> Result<Snapshot, BackendError> {
-        let prioritizer_service = crawler.prioritizer.service_stats();
+        let prioritizer_service = crawler.pagerank.as_ref().map(|pagerank| pagerank.stats());
         let mut snapshot = Snapshot { prioritizer_service, ..self.backend.snapshot().await? };
         for host in snapshot.waiting_hosts.iter_mut().filter(|host| host.why != WaitReason::Paused) {
             if let Some(cause) = crawler.robots_waits.cause_of(&host.host) {

@@ -40,14 +40,38 @@ pub struct CrawlReport {
     /// The number of URLs, and of anchors in pages, to which links are broken, if an output checks links.
     pub broken_links: Option<u64>,
     /// How many failed URLs a resumed crawl has queued again.
-    #[doc(hidden)]
-    pub retried: u64,
+    pub(crate) retried: u64,
     /// Statistics of requests and URLs.
-    #[doc(hidden)]
-    pub statistics: Arc<Statistics>,
+    pub(crate) statistics: Arc<Statistics>,
     /// The traffic with Redis of a distributed crawl.
-    #[doc(hidden)]
-    pub redis_traffic: Option<Traffic>,
+    pub(crate) redis_traffic: Option<Traffic>,
+}
+
+/// The parts of the report that only the command and tests need.
+pub trait CrawlReportInternals {
+    /// How many failed URLs a resumed crawl has queued again.
+    fn retried(&self) -> u64;
+
+    /// Statistics of requests and URLs.
+    fn statistics(&self) -> &Arc<Statistics>;
+
+    /// The traffic with Redis of a distributed crawl.
+    fn redis_traffic(&self) -> Option<Traffic>;
+}
+
+#[doc(hidden)]
+impl CrawlReportInternals for CrawlReport {
+    fn retried(&self) -> u64 {
+        self.retried
+    }
+
+    fn statistics(&self) -> &Arc<Statistics> {
+        &self.statistics
+    }
+
+    fn redis_traffic(&self) -> Option<Traffic> {
+        self.redis_traffic
+    }
 }
 
 /// The traffic with Redis of all processes that lived to the end of the crawl.

@@ -12,7 +12,7 @@ use super::durable_outputs::WrittenOutputs;
 use crate::backend::durable::StateOutputs;
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::modules::output::new_file::{sibling, sync_parent};
-use crate::modules::{Output, OutputSpec, Target};
+use crate::modules::{BuiltinOutput, OutputSpec, Target};
 
 /// The copy of `urls.csv` is `.urls.csv.retried`.
 const COPY_END: &str = ".retried";
@@ -58,7 +58,7 @@ pub(super) fn remove(outputs: &[OutputSpec], state: &StateOutputs) -> Result<(),
 struct RowFile<'o> {
     index: usize,
     path: &'o Path,
-    output: &'o dyn Output,
+    output: &'o dyn BuiltinOutput,
 }
 
 impl RowFile<'_> {

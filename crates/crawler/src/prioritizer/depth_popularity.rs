@@ -54,6 +54,7 @@ impl Prioritizer for DepthPopularity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prioritizer::CandidateInternals as _;
     use proptest::prelude::*;
 
     fn candidate(depth: u32, linking_pages: u32) -> Candidate {

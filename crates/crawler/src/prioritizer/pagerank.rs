@@ -162,10 +162,6 @@ impl Prioritizer for PageRank {
     fn take_revised_domains(&self) -> Vec<Domain> {
         self.service.take_unranked()
     }
-
-    fn service_stats(&self) -> Option<ServiceStats> {
-        Some(self.stats())
-    }
 }
 
 /// Locks a mutex. No code of this module panics while it holds a lock, and the data would stay usable if it

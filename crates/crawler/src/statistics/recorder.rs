@@ -12,7 +12,7 @@ use super::{
 };
 use crate::backend::Snapshot;
 use crate::fetch::throttle::RequestGap;
-use crate::outcome::{Outcome, OutcomeGroup};
+use crate::outcome::{Outcome, OutcomeGroup, group_of_label};
 use crate::page::Page;
 use crate::url_record::RequestRecord;
 
@@ -349,8 +349,7 @@ impl Recorders {
 
 /// The counts of a crawl at this active crawl time.
 pub fn sample_of(snapshot: &Snapshot, elapsed: Duration) -> Sample {
-    let failed =
-        snapshot.outcomes.iter().filter(|(label, _)| OutcomeGroup::of_label(label) == OutcomeGroup::Failed);
+    let failed = snapshot.outcomes.iter().filter(|(label, _)| group_of_label(label) == OutcomeGroup::Failed);
     Sample {
         at_seconds: u32::try_from(elapsed.as_secs()).unwrap_or(u32::MAX),
         pages: snapshot.pages,

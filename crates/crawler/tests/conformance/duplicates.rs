@@ -7,7 +7,7 @@ pub async fn duplicate_with_followed_links_is_revisited(backend: impl Backend) {
     run_frontier(&backend).await;
     for lease in [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat() {
         let links_followed = &*lease.url == "http://b/";
-        let outcome = Outcome::NearDuplicate { of: "http://c/".into(), links_followed };
+        let outcome = Outcome::near_duplicate("http://c/".into(), links_followed);
         backend.complete(vec![Completion { outcome, ..page(&lease, Vec::new()) }]).await.unwrap();
     }
     backend.admit(vec![discovered("http://a/", 3), discovered("http://b/", 3)]).await.unwrap();

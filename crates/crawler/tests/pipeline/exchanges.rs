@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crawler::internal::classic::ClassicReportInternals as _;
 use crawler::internal::classic::{ClassicCrawl, ClassicInternals as _};
 use crawler::internal::config::header;
 use crawler::internal::exchange::Exchange;
-use crawler::internal::modules::{Output, OutputSpec, OutputWrite, Target};
+use crawler::internal::modules::{BuiltinOutput, OutputSpec, OutputWrite, Target};
 use crawler::internal::page::Page;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::{Crawler, StopHandle};
@@ -22,7 +23,7 @@ struct Lines {
     requests: Arc<Mutex<String>>,
 }
 
-impl Output for Lines {
+impl BuiltinOutput for Lines {
     fn name(&self) -> &str {
         "lines"
     }
@@ -114,7 +115,7 @@ fn every_request_is_archived_once_in_memory_and_with_a_state() {
         let (web, directory) = (Web::builder().site(site()).start(), tempfile::tempdir().unwrap());
         let (output, path) = (Lines::default(), directory.path().join("lines"));
         let mut crawler = config(Crawler::new(&web.url("/")).unwrap()).workers(2);
-        crawler = crawler.output(output.clone(), Target::File(path.clone()));
+        crawler = crawler.builtin_output(output.clone(), Target::File(path.clone()));
         if has_state {
             crawler = crawler.state_dir(directory.path().join("state"));
         }
@@ -136,7 +137,7 @@ fn requests_of_a_crawl_that_was_stopped_and_resumed_are_archived_once() {
                 stopping.stop();
             }
         });
-        let crawler = crawler.output(output.clone(), Target::File(path.clone()));
+        let crawler = crawler.builtin_output(output.clone(), Target::File(path.clone()));
         let report = crawler.state_dir(directory.path().join("state")).run_blocking().unwrap();
         if report.snapshot.pending() == 0 {
             assert!(round > 0, "it was resumed");
@@ -164,6 +165,6 @@ async fn classic_crawl_archives_every_request_once() {
         target: Target::File(target.clone()),
     });
     let report = crawl.run().await.unwrap();
-    assert_eq!(report.urls_failure, None);
+    assert_eq!(report.urls_failure(), None);
     check(&web, &output, &path);
 }

@@ -70,7 +70,7 @@ fn requests_to_best(web: &Web) -> Vec<bool> {
 #[test]
 fn best_of_two_priorities_is_fetched_first() {
     let (service, web) = (rank_service(), web_of(ranked_hosts(300), own_page));
-    crawl(&web, "start.test").prioritizer(page_rank(&service)).max_pages(200).run_blocking().unwrap();
+    crawl(&web, "start.test").pagerank(page_rank(&service)).max_pages(200).run_blocking().unwrap();
     let best = requests_to_best(&web)[..40].iter().filter(|is_best| **is_best).count();
     assert!(best >= 34, "{best} of the first 40");
 }
@@ -80,7 +80,7 @@ fn priorities_decide_what_a_crawl_with_a_page_limit_fetches() {
     for pages in [400, 1_000] {
         let (service, web) = (rank_service(), web_of(ranked_hosts(pages), own_page));
         let report = crawl(&web, "start.test")
-            .prioritizer(page_rank(&service))
+            .pagerank(page_rank(&service))
             .max_pages(pages as u64)
             .configure_backend(|settings| settings.similarity = None)
             .run_blocking()

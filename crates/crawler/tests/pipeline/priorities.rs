@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::config::FetchConfig;
 use crawler::internal::pipeline::CrawlEnd;
 use crawler::internal::pipeline::CrawlerInternals as _;
@@ -23,7 +24,7 @@ impl Prioritizer for ByName {
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
         let priority = |candidate: &Candidate| {
             let digit = candidate.domain.as_str().chars().nth(1).and_then(|digit| digit.to_digit(10));
-            Priority::at_most_worst(digit.unwrap_or(0) * 10 + 5)
+            Priority::new(digit.unwrap_or(0) as u8 * 10 + 5).unwrap()
         };
         Box::pin(async move { candidates.iter().map(priority).collect() })
     }
@@ -88,7 +89,7 @@ fn crawl_continues_while_the_pagerank_service_is_down() {
         let pagerank = PageRank::new(&FetchConfig::default(), settings, Random::seeded(1)).unwrap();
         let web = Web::builder().seeded_hosts(17, 10, 5).start();
         let report = crawl(&web, "h0.test")
-            .prioritizer(pagerank)
+            .pagerank(pagerank)
             .configure_backend(|settings| settings.similarity = None)
             .run_blocking()
             .unwrap();
@@ -142,12 +143,12 @@ fn slow_service_ranks_600_domains_in_two_rounds_at_most() {
     let other = site_with_port(|_, _| Response::text("leaf"));
     let web = Web::builder().host("127.0.0.1", start).site(other).start();
     let report = crawl(&web, "127.0.0.1")
-        .prioritizer(pagerank(&service))
+        .pagerank(pagerank(&service))
         .configure_backend(|settings| settings.similarity = None)
         .run_blocking()
         .unwrap();
     assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Finished, HOSTS as u64 + 1));
-    let stats = report.snapshot.prioritizer_service.unwrap();
+    let stats = report.snapshot.prioritizer_service().unwrap().clone();
     assert_eq!((stats.failures, stats.is_available), (0, true));
     assert_eq!(stats.fallbacks, 1, "the address of the seed has no rank");
     let log = service.log();
@@ -175,7 +176,7 @@ fn slow_service_does_not_hold_up_urls_of_ranked_domains() {
     });
     let web = Web::builder().site(site).start();
     let report = crawl(&web, "fast.test")
-        .prioritizer(pagerank(&service))
+        .pagerank(pagerank(&service))
         .configure_backend(|settings| settings.similarity = None)
         .run_blocking()
         .unwrap();
@@ -213,12 +214,12 @@ fn urls_that_still_wait_are_ranked_again_when_the_service_is_back() {
     let report = crawl(&web, "127.0.0.1")
         .workers(1)
         .concurrency(1)
-        .prioritizer(pagerank)
+        .pagerank(pagerank)
         .configure_backend(|settings| settings.similarity = None)
         .run_blocking()
         .unwrap();
     assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Finished, 2 * HOSTS as u64 + 1));
-    let fallbacks = report.snapshot.prioritizer_service.unwrap().fallbacks;
+    let fallbacks = report.snapshot.prioritizer_service().unwrap().clone().fallbacks;
     assert_eq!(fallbacks, 2 * HOSTS as u64 + 1, "all got the fallback first");
     let back = service.log().filter(|hit| hit.status == Some(200))[0].ended.unwrap();
     let ranked = back + Duration::from_secs(1);

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crawler::internal::backend::Budget;
+use crawler::internal::modules::BuiltinOutput;
 use crawler::internal::page::Page;
 use crawler::internal::pipeline::{CrawlEnd, CrawlerInternals as _};
 use crawler::internal::scope::Scope;
-use crawler::{Crawler, Output, OutputWrite, Target};
+use crawler::{Crawler, OutputWrite, Target};
 use testweb::{Response, Web};
 
 use super::{assert_adds_up, site_with_port};
@@ -18,7 +19,7 @@ use super::{assert_adds_up, site_with_port};
 /// An output that keeps requisites: a line with the URL and the size of each file.
 struct Files;
 
-impl Output for Files {
+impl BuiltinOutput for Files {
     fn name(&self) -> &str {
         "files"
     }
@@ -35,7 +36,7 @@ impl Output for Files {
 /// An output of pages.
 struct Pages;
 
-impl Output for Pages {
+impl BuiltinOutput for Pages {
     fn name(&self) -> &str {
         "pages"
     }
@@ -124,8 +125,8 @@ fn requisites_of_the_own_site_are_fetched_and_those_of_others_on_request() {
         let [files, pages] = ["files", "pages"].map(|name| directory.path().join(name));
         let report = crawler
             .configure(|config| config.requests.requisites = from_everywhere)
-            .output(Files, Target::File(files.clone()))
-            .output(Pages, Target::File(pages.clone()))
+            .builtin_output(Files, Target::File(files.clone()))
+            .builtin_output(Pages, Target::File(pages.clone()))
             .run_blocking()
             .unwrap();
         let port = format!(":{}/", web.port());
@@ -179,7 +180,7 @@ fn requisites_obey_robots_txt_filters_and_delays() {
             config.requests.save = Scope::anywhere().with_filters(&["/docs/"], &["/c\\.png$"]).unwrap();
             config.delay = delay;
         })
-        .output(Files, Target::File(directory.path().join("files")))
+        .builtin_output(Files, Target::File(directory.path().join("files")))
         .run_blocking()
         .unwrap();
     let requested = requests(&web);
@@ -207,7 +208,7 @@ fn private_addresses_stay_blocked_for_requisites() {
             config.requests.dns_overrides = vec![("a.test".into(), [127, 0, 0, 1].into())];
             config.dns_file = Some(directory.path().join("dns"));
         })
-        .output(Files, Target::File(directory.path().join("files")));
+        .builtin_output(Files, Target::File(directory.path().join("files")));
     fs::write(directory.path().join("dns"), "other.test=127.0.0.1\n").unwrap();
     let report = report.run_blocking().unwrap();
     assert_eq!(requests(&web), ["a.test/docs/"]);
@@ -218,7 +219,7 @@ fn private_addresses_stay_blocked_for_requisites() {
 fn requisites_are_not_counted_as_pages() {
     let (_web, crawler) = crawl_page(answer);
     let directory = tempfile::tempdir().unwrap();
-    let crawler = crawler.max_pages(2).output(Files, Target::File(directory.path().join("files")));
+    let crawler = crawler.max_pages(2).builtin_output(Files, Target::File(directory.path().join("files")));
     let report = crawler.run_blocking().unwrap();
     assert_eq!((report.snapshot.pages, report.end), (1, CrawlEnd::Finished));
 }
@@ -233,7 +234,8 @@ fn endless_chain_of_imports_ends() {
         }
     });
     let directory = tempfile::tempdir().unwrap();
-    let report = crawler.output(Files, Target::File(directory.path().join("files"))).run_blocking().unwrap();
+    let report =
+        crawler.builtin_output(Files, Target::File(directory.path().join("files"))).run_blocking().unwrap();
     assert_eq!((web.hits(), report.snapshot.outcomes["requisite"]), (12, 11));
 }
 
@@ -245,7 +247,8 @@ fn page_with_100_000_images_takes_a_bounded_share() {
         _ => image().body(vec![7; 20_000]),
     });
     let directory = tempfile::tempdir().unwrap();
-    let crawler = crawler.max_bytes(600_000).output(Files, Target::File(directory.path().join("files")));
+    let crawler =
+        crawler.max_bytes(600_000).builtin_output(Files, Target::File(directory.path().join("files")));
     let report = crawler.run_blocking().unwrap();
     // The page is truncated at 500 KB; the budget of bytes ends the crawl.
     assert_eq!(report.end, CrawlEnd::LimitReached(Budget::Bytes));
@@ -279,7 +282,7 @@ fn assert_resumed(max_pages: u64) {
             .max_bytes(max_bytes)
             .max_pages(max_pages)
             .state_dir(directory.path().join("state"))
-            .output(Files, Target::File(file.clone()))
+            .builtin_output(Files, Target::File(file.clone()))
             .run_blocking()
             .unwrap();
         ends.push(report.end);
@@ -302,7 +305,7 @@ fn requisite_that_is_too_large_is_skipped_without_reading_it() {
     let file = directory.path().join("files");
     let report = crawler
         .configure(|config| config.requests.max_file_bytes = 1_000_000)
-        .output(Files, Target::File(file.clone()))
+        .builtin_output(Files, Target::File(file.clone()))
         .run_blocking()
         .unwrap();
     let found: Vec<String> = lines(&file, &web.url_of("a.test", "")).into_iter().collect();
@@ -329,7 +332,7 @@ fn requisites_of_the_pages_so_far_are_fetched_when_the_pages_are_exhausted() {
             .workers(workers)
             .scope(Scope::hosts(&[seed.parse().unwrap()]))
             .max_pages(5)
-            .output(Files, Target::File(file.clone()))
+            .builtin_output(Files, Target::File(file.clone()))
             .run_blocking()
             .unwrap();
         assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::LimitReached(Budget::Pages), 5));
@@ -358,7 +361,7 @@ fn accepted_types_take_no_requisite_from_an_output() {
         crawler
             .max_pages(1)
             .configure(|config| config.requests.accept = vec![accepted.into()])
-            .output(Files, Target::File(file.clone()))
+            .builtin_output(Files, Target::File(file.clone()))
             .run_blocking()
             .unwrap();
         let found: BTreeSet<String> = lines(&file, &web.url_of("a.test", "/docs/")).into_iter().collect();
@@ -401,7 +404,8 @@ fn tree_of_imports_is_limited_by_the_pages_of_the_crawl() {
         }
     });
     let directory = tempfile::tempdir().unwrap();
-    let report = crawler.output(Files, Target::File(directory.path().join("files"))).run_blocking().unwrap();
+    let report =
+        crawler.builtin_output(Files, Target::File(directory.path().join("files"))).run_blocking().unwrap();
     assert_eq!((report.end, web.hits()), (CrawlEnd::Finished, 2 + 2_000));
     assert!(report.snapshot.links_rejected["too many links"] > 200);
 }
@@ -419,7 +423,7 @@ fn redirect_that_has_become_a_file_is_not_in_the_output_when_it_is_visited_again
     });
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("files");
-    let crawler = crawler.max_depth(5).output(Files, Target::File(file.clone()));
+    let crawler = crawler.max_depth(5).builtin_output(Files, Target::File(file.clone()));
     let report = crawler.run_blocking().unwrap();
     let found = lines(&file, &web.url_of("a.test", ""));
     assert!(!found.iter().any(|line| line.starts_with("/x.css")), "{found:?}");

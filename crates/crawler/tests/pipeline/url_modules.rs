@@ -7,13 +7,14 @@ use crawler::internal::backend::local::LocalBackend;
 use crawler::internal::backend::{Backend, BackendError, DiscoveredUrl};
 use crawler::internal::config::FetchConfig;
 use crawler::internal::frontier;
+use crawler::internal::modules::BuiltinModule;
 use crawler::internal::modules::output::files::{OutputFiles, Start};
 use crawler::internal::modules::page_pipeline::PagePipeline;
 use crawler::internal::page::Page;
 use crawler::internal::prioritizer::DepthPopularity;
 use crawler::internal::url_record::UrlRecord;
 use crawler::internal::worker::WorkerContext;
-use crawler::{Module, StopHandle, StorageErrorKind};
+use crawler::{StopHandle, StorageErrorKind};
 use testweb::{Response, Site, Web};
 
 use super::fixtures::{config, context, worker};
@@ -34,7 +35,7 @@ impl Hook for NoCompletion {
 /// Records the outcome of each URL.
 struct Urls(Arc<Mutex<Vec<String>>>);
 
-impl Module for Urls {
+impl BuiltinModule for Urls {
     fn name(&self) -> &str {
         "urls"
     }
@@ -62,7 +63,7 @@ async fn outcomes(page: Response) -> Vec<String> {
     let backend = Arc::new(HookedBackend { inner: LocalBackend::new(config()), hook: NoCompletion });
     let (stop, outcomes) = (StopHandle::new(), Arc::default());
     let files = OutputFiles::open(&[], Start::Fresh).unwrap();
-    let modules: Vec<Box<dyn Module>> = vec![Box::new(Urls(Arc::clone(&outcomes)))];
+    let modules: Vec<Box<dyn BuiltinModule>> = vec![Box::new(Urls(Arc::clone(&outcomes)))];
     let pipeline = Arc::new(PagePipeline::new(modules, Vec::new(), files, Arc::new(|_, _| {})));
     let context = Arc::into_inner(context(&backend, &stop)).unwrap();
     let context = Arc::new(WorkerContext { pipeline, ..context });

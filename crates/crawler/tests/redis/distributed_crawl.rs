@@ -11,7 +11,7 @@ use crawler::internal::backend::redis::{
 use crawler::internal::backend::{
     Backend, BackendError, CompleteResult, Completion, DiscoveredUrl, Lease, Outlinks, Snapshot, WorkerId,
 };
-use crawler::internal::outcome::Outcome;
+use crawler::internal::outcome::{Outcome, OutcomeInternals as _};
 use crawler::internal::prioritizer::Priority;
 use crawler::internal::stats::BodyBytes;
 use testredis::Server;
@@ -81,7 +81,7 @@ impl Frontier {
         let prioritizing = tokio::spawn(async move {
             loop {
                 let urls = backend.take_unprioritized(1_000, Duration::from_secs(1)).await.unwrap();
-                let urls = urls.iter().map(|url| (url.task_id, Priority::MIDDLE)).collect();
+                let urls = urls.iter().map(|url| (url.task_id, Priority::new(50).unwrap())).collect();
                 backend.enqueue_prioritized(urls).await.unwrap();
             }
         });
@@ -174,7 +174,7 @@ impl Tree {
         let number = self.number(&lease.url);
         let linked = [2 * number + 1, 2 * number + 2, 0].into_iter().filter(|page| *page < self.0);
         let outcome = match number % 8 {
-            7 => Outcome::HttpStatus { code: 404, retry_after: None },
+            7 => Outcome::http_status(404),
             _ => Outcome::Page,
         };
         let outlinks = Outlinks::new(linked.map(|number| self.url(number)), 1);

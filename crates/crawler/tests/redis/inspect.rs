@@ -6,7 +6,7 @@ use crawler::internal::backend::durable::{UrlHistory, UrlStatus};
 use crawler::internal::backend::local::BackendConfig;
 use crawler::internal::backend::redis::{CrawlControl, RemoteBackend};
 use crawler::internal::backend::{Backend, Completion, Lease, Outlinks};
-use crawler::internal::outcome::Outcome;
+use crawler::internal::outcome::{Outcome, OutcomeInternals as _};
 use crawler::internal::similarity::{Fingerprint, Threshold};
 use testredis::Server;
 
@@ -65,7 +65,7 @@ fn history_has_outcome_depth_and_path_of_a_url() {
         complete(&backend, "http://a.test/", Outcome::Page, outlinks).await;
         let to = "http://c.test/".to_owned();
         let target = Outlinks { redirects: 1, ..Outlinks::new([&to], 1) };
-        complete(&backend, "http://b.test/moved", Outcome::Redirect { to }, target).await;
+        complete(&backend, "http://b.test/moved", Outcome::redirect(to), target).await;
         let outlinks = Outlinks::new(["http://c.test/gone"], 2);
         complete(&backend, "http://c.test/", Outcome::Page, outlinks).await;
         let stored = CrawlControl::attach(crawl.place()).await.unwrap();
@@ -75,7 +75,7 @@ fn history_has_outcome_depth_and_path_of_a_url() {
         drop(frontier);
         let frontier = crawl.take_over().await;
 
-        let missing = Outcome::HttpStatus { code: 404, retry_after: None };
+        let missing = Outcome::http_status(404);
         complete(&backend, "http://c.test/gone", missing, Outlinks::default()).await;
         let gone = why(&stored, "http://user:word@c.test/gone#here").await;
         assert_eq!((gone.url.as_str(), outcome_of(&gone)), ("http://c.test/gone", "HTTP 404"));
@@ -141,7 +141,7 @@ fn url_found_at_a_lower_depth_keeps_its_first_outcome() {
         assert_eq!(assert_first().await, "page");
         let revisits = lease(&backend, 1).await;
         assert!(revisits[0].is_revisit);
-        complete_all(&backend, &revisits, |_| Outcome::HttpStatus { code: 500, retry_after: None }).await;
+        complete_all(&backend, &revisits, |_| Outcome::http_status(500)).await;
         if frontier.pending().await == 0 {
             assert_eq!(assert_first().await, "page");
         }

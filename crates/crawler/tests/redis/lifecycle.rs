@@ -6,7 +6,7 @@ use std::time::Duration;
 use crawler::internal::backend::local::BackendConfig;
 use crawler::internal::backend::redis::{CrawlControl, RemoteBackend};
 use crawler::internal::backend::{Backend, Budget, Completion, HostDelay, WorkerId};
-use crawler::internal::domain::Domain;
+use crawler::internal::domain::{Domain, DomainInternals as _};
 use crawler::internal::similarity::{Fingerprint, Threshold};
 use testredis::{Cluster, Server};
 

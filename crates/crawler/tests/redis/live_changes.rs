@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::redis::{CrawlControl, RedisCrawl};
 use crawler::internal::backend::{WaitReason, WorkerId};
 use crawler::internal::crawl_view::CrawlPhase;
@@ -94,7 +95,7 @@ fn observers_see_pauses_and_robots_txt_and_added_seeds_keep_reports_and_a_purge_
             .spawn(move || crawler(web).stop_handle(stop).run_worker(shared, Some(WorkerId(0))).unwrap());
         let second = scope.spawn(move || crawler(web).run_worker(shared, Some(WorkerId(1))).unwrap());
         let why = |host: &str| {
-            let hosts = status(shared).snapshot.waiting_hosts;
+            let hosts = status(shared).snapshot.waiting_hosts().to_vec();
             hosts.into_iter().find(|waiting| waiting.host.starts_with(host)).map(|waiting| waiting.why)
         };
         let failing = format!("h{}.test", HOSTS - 1);
@@ -104,7 +105,7 @@ fn observers_see_pauses_and_robots_txt_and_added_seeds_keep_reports_and_a_purge_
         apply(shared, ControlAction::Pause);
         wait_for("a pause", || phases.lock().unwrap().contains(&CrawlPhase::Paused));
         wait_for("the reason of a pause", || {
-            let hosts = status(shared).snapshot.waiting_hosts;
+            let hosts = status(shared).snapshot.waiting_hosts().to_vec();
             !hosts.is_empty() && hosts.iter().all(|host| host.why == WaitReason::Paused)
         });
         assert_eq!(status(shared).phase(), CrawlPhase::Paused);

@@ -28,7 +28,7 @@ use crawler::internal::fetch::fetcher::Fetcher;
 use crawler::internal::fetch::request_gate::RequestGate;
 use crawler::internal::fetch::throttle::HostThrottle;
 use crawler::internal::frontier;
-use crawler::internal::modules::Module;
+use crawler::internal::modules::BuiltinModule;
 use crawler::internal::modules::output::files::{OutputFiles, Start};
 use crawler::internal::modules::page_pipeline::PagePipeline;
 use crawler::internal::page::Page;
@@ -134,7 +134,7 @@ impl Crawl {
         stop: &StopHandle,
     ) -> Arc<Worker<RemoteBackend>> {
         let urls = Arc::clone(urls);
-        let collector: Box<dyn Module> =
+        let collector: Box<dyn BuiltinModule> =
             Box::new(move |page: &Page| urls.lock().unwrap().push(page.url.to_string()));
         let files = OutputFiles::open(&[], Start::Fresh).unwrap();
         let hosts: Vec<Url> = (0..20).map(|n| format!("http://h{n}.test/").parse().unwrap()).collect();

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::WorkerId;
 use crawler::internal::backend::redis::RedisCrawl;
 use crawler::internal::crawl_view::CrawlPhase;
 use crawler::internal::distributed::remote::{CrawlStatus, NewMetadata, RemoteCrawl};
 use crawler::internal::distributed::{RoleExit, RunRole as _, SharedCrawl};
+use crawler::internal::pipeline::CrawlReportInternals as _;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::ResumeStatus;
 use crawler::internal::scope::Scope;
@@ -98,7 +100,7 @@ fn statistics_of_two_workers_add_up_to_the_servers_log_also_after_a_resume() {
     let report = block_on(async {
         RemoteCrawl::attach(&shared).await.unwrap().report(ResumeStatus::Resumed).await.unwrap().unwrap()
     });
-    assert_eq!(report.statistics.statuses, second.statistics.statuses);
+    assert_eq!(report.statistics().statuses, second.statistics.statuses);
     // The limits, what was merged, and the part of the last frontier.
     let parts: Vec<Vec<u8>> = server.query("HVALS crawler:{statistics:members}:statistics");
     assert_eq!(parts.iter().filter(|part| !part.is_empty()).count(), 3, "of {}", parts.len());
@@ -126,7 +128,7 @@ fn running_crawl_shows_the_statistics_of_its_workers() {
             let statistics = &status.statistics;
             if statistics.depths.iter().sum::<u64>() > 3 && !statistics.series.samples().is_empty() {
                 assert_eq!(status.phase(), CrawlPhase::Running);
-                assert!(status.snapshot.waiting_hosts.len() <= 10);
+                assert!(status.snapshot.waiting_hosts().len() <= 10);
                 break;
             }
             assert!(Instant::now() < deadline, "no statistics: {statistics:?}");

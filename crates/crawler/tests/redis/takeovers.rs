@@ -10,9 +10,9 @@ use crawler::internal::backend::{
     Backend, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch, HostDelay, Lease, Outlinks,
     Snapshot, WorkerId,
 };
-use crawler::internal::domain::Domain;
+use crawler::internal::domain::{Domain, DomainInternals as _};
 use crawler::internal::fetch::http::AddressKinds;
-use crawler::internal::outcome::Outcome;
+use crawler::internal::outcome::{Outcome, OutcomeInternals as _};
 use crawler::internal::prioritizer::Random;
 use crawler::internal::similarity::{Fingerprint, Threshold};
 use crawler::internal::stats::BodyBytes;
@@ -176,7 +176,7 @@ fn depths_delays_stored_pages_and_host_page_counts_are_the_same() {
         worker.request_counter().add(9);
         let gone = lease(&worker, 3).await;
         let gone = gone.iter().find(|lease| &*lease.url == "http://gone.test/").unwrap();
-        let missing = Outcome::HttpStatus { code: 410, retry_after: None };
+        let missing = Outcome::http_status(410);
         worker.complete(vec![Completion { outcome: missing, ..Completion::new(gone) }]).await.unwrap();
         first.process.flush().await.unwrap();
         first.process.remove_worker(WorkerId(0)).unwrap();

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
 use crawler::internal::fetch::proxy_health::ProxyHealth;
 use crawler::internal::fetch::robots::waits::RobotsWaits;
 use crawler::internal::log::NOTICE;
 use crawler::internal::pipeline::CrawlReport;
 use crawler::internal::stop::StopHandle;
+use crawler::internal::stop::StopHandleInternals as _;
 
 use super::json::ProgressJson;
 use super::{plan, resume_hints};
@@ -187,7 +189,7 @@ impl Display {
     fn announce(&self, CrawlView { snapshot, .. }: &CrawlView) {
         self.notices.iter().for_each(|notice| self.print(notice));
         // A crawl that has finished has nothing to do.
-        if snapshot.seen_urls == 0 || snapshot.pending() > 0 || snapshot.scheduled > 0 {
+        if snapshot.seen_urls == 0 || snapshot.pending() > 0 || snapshot.scheduled() > 0 {
             self.plan.iter().for_each(|line| self.print(line));
         }
         if let Some(message) = resume_hints::resuming(snapshot) {

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::durable::StateStatus;
 use crawler::internal::backend::redis::{Member, Phase, Role};
 use crawler::internal::backend::{Budget, Snapshot};
 use crawler::internal::classic::ClassicReport;
+use crawler::internal::classic::ClassicReportInternals as _;
 use crawler::internal::distributed::end_of;
 use crawler::internal::distributed::remote::CrawlStatus;
+use crawler::internal::pipeline::CrawlReportInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
 use serde::Serialize;
 
@@ -253,7 +256,7 @@ impl<'s> SummaryJson<'s> {
             module_failure: report.module_failure.as_deref(),
             unreachable_hosts: &report.snapshot.unreachable_hosts,
             failed_sitemaps: &report.snapshot.failed_sitemaps,
-            redis: report.redis_traffic,
+            redis: report.redis_traffic(),
             pagerank: PageRankJson::new(&report.snapshot),
         }
     }
@@ -275,7 +278,7 @@ impl SummaryJson<'static> {
             module_failures: &NO_FAILURES,
             last_module_failure: None,
             module_summaries: &[],
-            output_failure: report.urls_failure.clone(),
+            output_failure: report.urls_failure().map(str::to_owned),
             module_failure: None,
             unreachable_hosts: &NONE,
             failed_sitemaps: &NONE,
@@ -287,7 +290,7 @@ impl SummaryJson<'static> {
 
 impl<'s> PageRankJson<'s> {
     fn new(snapshot: &'s Snapshot) -> Option<PageRankJson<'s>> {
-        let stats = snapshot.prioritizer_service.as_ref()?;
+        let stats = snapshot.prioritizer_service()?;
         Some(PageRankJson {
             available: stats.is_available,
             requests: stats.requests,

@@ -112,7 +112,7 @@ pub fn line(url: &str, outcome: &Outcome) -> String {
     let word = outcome_word(outcome);
     match outcome {
         Outcome::Page => format!("{word:>10}: {url}"),
-        Outcome::Redirect { to } => format!("{word:>10}: {url} to {to}"),
+        Outcome::Redirect { to, .. } => format!("{word:>10}: {url} to {to}"),
         _ => format!("{word:>10}: {url} ({outcome})"),
     }
 }

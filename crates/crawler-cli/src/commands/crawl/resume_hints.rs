@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::{Budget, Snapshot};
+use crawler::internal::pipeline::CrawlReportInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
 
 use crate::args::{CrawlOptions, output_path};
@@ -13,7 +15,7 @@ use crate::summary::Counts;
 pub fn resuming(before: &Snapshot) -> Option<String> {
     let (pages, pending) = (before.pages, before.pending());
     let (pages, urls) = (counted(pages, "page"), counted(pending, "URL"));
-    let resuming = match before.visit {
+    let resuming = match before.visit() {
         0 | 1 => "resuming".to_owned(),
         visit if before.completed == 0 => {
             return (pending > 0).then(|| format!("visit {visit}: {urls} pending"));
@@ -76,7 +78,7 @@ pub fn at_end(options: &CrawlOptions, report: &CrawlReport) -> Vec<String> {
         None => resume.clone(),
         Some(option) => format!("{resume} {option} N"),
     });
-    let nothing_retried = (options.retry_failed && report.retried == 0)
+    let nothing_retried = (options.retry_failed && report.retried() == 0)
         .then(|| "no URL failed temporarily, so none is fetched again".to_owned());
     let temporary = Counts::of_ended(&report.snapshot).failed_temporarily;
     let retry = (temporary > 0 && report.end == CrawlEnd::Finished).then(|| {

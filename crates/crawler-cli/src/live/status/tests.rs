@@ -1,5 +1,6 @@
 //! What is said about a crawl, and how it fits a terminal.
 
+use crawler::internal::backend::SnapshotInternals as _;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -19,7 +20,7 @@ fn view() -> CrawlView {
     snapshot.outcomes = outcomes.map(|(label, count)| (label.to_owned(), count)).into();
     let host = |host: &str, waiting, why| WaitingHost { host: host.into(), waiting, leased: 1, why };
     let (cause, for_) = ("connection refused".to_owned(), Duration::from_millis(39_500));
-    snapshot.waiting_hosts = vec![
+    *snapshot.waiting_hosts_mut() = vec![
         host("www.example.org", 200, WaitReason::Delay(Duration::from_secs(1))),
         host("www.a-host-with-a-rather-long-name.example.org:8080", 20, WaitReason::Busy),
         host("dead.example.org", 12, WaitReason::BackingOff { for_, cause }),

@@ -1,6 +1,6 @@
 //! What became of the URLs: outcomes, status codes, redirects and duplicates.
 
-use crawler::OutcomeGroup;
+use crawler::internal::outcome::group_of_label;
 use hyper::StatusCode;
 
 use super::{bars, overview, percent};
@@ -21,8 +21,8 @@ pub fn section(content: &ReportContent) -> Option<Section<'static>> {
     }
     let mut section = Section::new("outcomes", "Outcomes");
     section.say(format!("Outcomes of {}.", counted(all, "completed URL")));
-    let counts = by_count(outcomes)
-        .map(|(label, count)| (label, count, overview::group(OutcomeGroup::of_label(label)).1));
+    let counts =
+        by_count(outcomes).map(|(label, count)| (label, count, overview::group(group_of_label(label)).1));
     let chart = Chart {
         title: "URLs by outcome".into(),
         note: String::new(),

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use crawler::OutcomeGroup;
 use crawler::internal::crawl_view::CrawlPhase;
 use crawler::internal::modules::timestamp::rfc3339;
+use crawler::internal::outcome::group_of_label;
 
 use super::percent;
 use crate::format::{counted, elapsed, limit, number, rate, share_of_bytes};
@@ -99,7 +100,7 @@ pub fn summary(content: &ReportContent) -> Section<'static> {
 fn shares(content: &ReportContent, counts: &Counts) -> Vec<Share> {
     let mut shares: Vec<Share> = Vec::new();
     for (label, count) in &content.view.snapshot.outcomes {
-        let (name, tone) = group(OutcomeGroup::of_label(label));
+        let (name, tone) = group(group_of_label(label));
         match shares.iter_mut().find(|share| share.name == name) {
             Some(share) => share.count += count,
             None => shares.push(Share { name, count: *count, tone }),

@@ -8,7 +8,7 @@ use super::super::BackendError;
 use super::file_reader::{FileReader, MAX_SEARCH_TIME};
 use super::records::CompletedRow;
 use crate::backend::local::storage::Storage;
-use crate::outcome::{NamedUrl, Outcome, label_of_text, named_url_of_text};
+use crate::outcome::{NamedUrl, label_is_temporary, label_of_text, named_url_of_text};
 use crate::task_kind::{TaskKind, shown_url};
 use crate::visit::is_page;
 
@@ -123,7 +123,7 @@ fn change(outcome: &str, earlier: Option<&str>) -> Option<Change> {
         (true, true) => Change::Changed { similarity: None },
         (true, false) => match named_url_of_text(outcome) {
             Some(NamedUrl::Target { to, .. }) => Change::Moved { to: to.to_owned() },
-            _ if label.starts_with("HTTP ") && !Outcome::label_is_temporary(label) => Change::Gone,
+            _ if label.starts_with("HTTP ") && !label_is_temporary(label) => Change::Gone,
             _ => Change::Failed,
         },
     })

@@ -1,4 +1,4 @@
-//! The URLs that have a priority and wait for a worker, and the decision which of them a worker gets next.
+//! The URLs that have a priority and wait for a worker, and the router: the decision which of them a worker gets next.
 //!
 //! A URL waits in the queue of its host and priority until its host is ready for a request. A priority queue is the list of the
 //! domains that have such URLs: a draw chooses the queue, the domains of a queue take turns, and so do the hosts of a

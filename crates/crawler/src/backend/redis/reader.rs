@@ -14,7 +14,7 @@ use super::control::{CrawlControl, Shared};
 use super::data::CrawlData;
 use super::messages::decode;
 use super::records::{CompletedRecord, ReasonRow};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, label_is_temporary};
 use crate::scope::Scope;
 use crate::seed_list::SeedIndex;
 use crate::similarity::{HashKey, PageBody};
@@ -239,7 +239,7 @@ fn completed(record: &CompletedRecord, page_number: Option<u64>) -> KnownUrl {
         by_redirect: record.code.by_redirect(),
         from: record.from,
         status: UrlStatus::Completed {
-            is_temporary: Outcome::label_is_temporary(&label),
+            is_temporary: label_is_temporary(&label),
             outcome: Outcome::text_of_label(&label).into_owned(),
             at: UNIX_EPOCH + Duration::from_secs(record.completed_at.into()),
             page_number,

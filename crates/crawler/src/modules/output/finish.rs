@@ -11,7 +11,7 @@
 //! - In a distributed crawl, the part files are records files. The [merge](super::parts::merge()) makes the target from them.
 //! - If the target cannot be made, the records file stays. [`finish_file`] makes the target from it, at any time.
 //!
-//! The first line of a records file names the [format](super::Output::format), so that it is sufficient to make the target. Each
+//! The first line of a records file names the [format](super::BuiltinOutput::format), so that it is sufficient to make the target. Each
 //! record is its length, 8 bytes in little-endian order, followed by its bytes.
 
 use std::borrow::Cow;
@@ -211,11 +211,13 @@ impl OutputSpec {
         OpenTarget { target: self.written(), header: self.header(), segments: self.output.segments() }
     }
 
-    /// The bytes at the start of the file that the crawl writes.
+    /// The bytes at the start of the file that the crawl writes. If it writes a directory, the extension of the files: it is
+    /// recorded in the place of a header, which these files have not.
     pub fn header(&self) -> Cow<'_, [u8]> {
-        match self.output.finisher() {
-            Some(_) => format!("{HEADER_START}{}\n", self.output.format()).into_bytes().into(),
-            None => self.output.header().into(),
+        match (self.output.finisher(), &self.target) {
+            (Some(_), _) => format!("{HEADER_START}{}\n", self.output.format()).into_bytes().into(),
+            (None, Target::File(_)) => self.output.header().into(),
+            (None, Target::Directory(_)) => self.output.extension().as_bytes().into(),
         }
     }
 

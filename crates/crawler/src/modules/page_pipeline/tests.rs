@@ -2,12 +2,12 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::modules::{Output, example};
+use crate::modules::{BuiltinModule, BuiltinOutput, example};
 
 /// Panics on every page whose URL contains this text.
 struct Panicking(&'static str);
 
-impl Module for Panicking {
+impl BuiltinModule for Panicking {
     fn name(&self) -> &str {
         "panicking"
     }
@@ -22,7 +22,7 @@ impl Module for Panicking {
     }
 }
 
-impl Output for Panicking {
+impl BuiltinOutput for Panicking {
     fn name(&self) -> &str {
         "panicking"
     }
@@ -37,7 +37,7 @@ fn page(path: &str) -> Page {
     example::page(&format!("http://a.test/{path}"), b"<p>", &[])
 }
 
-fn pipeline(modules: Vec<Box<dyn Module>>, outputs: Vec<OutputSpec>) -> PagePipeline {
+fn pipeline(modules: Vec<Box<dyn BuiltinModule>>, outputs: Vec<OutputSpec>) -> PagePipeline {
     let files = OutputFiles::open(&outputs, Start::Fresh).unwrap();
     PagePipeline::new(modules, outputs, files, Arc::new(|_, _| {}))
 }

@@ -23,7 +23,7 @@ fn exchange(url: &str, second: u64, payload: &'static [u8]) -> Exchange {
 }
 
 /// The type of the first record, and the URL and date that it refers to.
-fn rendered(output: &dyn Output, exchange: &Exchange) -> (String, Option<(String, String)>) {
+fn rendered(output: &dyn BuiltinOutput, exchange: &Exchange) -> (String, Option<(String, String)>) {
     let text = String::from_utf8(output.render_exchanges(std::slice::from_ref(exchange))).unwrap();
     let field = |name: &str| {
         let line = text.split("\r\n").find_map(|line| line.strip_prefix(name));

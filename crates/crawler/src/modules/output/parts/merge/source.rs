@@ -10,7 +10,7 @@ use super::super::split;
 use super::{MergeError, PageVersion};
 use crate::modules::output::finish::RECORDS_SUFFIX;
 use crate::modules::output::segments::SegmentRule;
-use crate::modules::{Output, registry};
+use crate::modules::{BuiltinOutput, registry};
 
 /// How many parts an error message lists at most.
 const MAX_LISTED_PARTS: usize = 8;
@@ -150,7 +150,7 @@ impl Source {
     /// Whether the part has a row per URL.
     pub(super) fn is_of_urls(&self) -> bool {
         let output = |header: &PartHeader| registry::output_of_format(&header.output, &self.path);
-        let has_all = |output: &dyn Output| output.wants_urls() || output.wants_exchanges();
+        let has_all = |output: &dyn BuiltinOutput| output.wants_urls() || output.wants_exchanges();
         self.header.as_ref().and_then(output).is_some_and(|spec| has_all(&*spec.output))
     }
 
@@ -195,7 +195,7 @@ pub(super) fn output_header(sources: &[Source]) -> Result<Vec<u8>, MergeError> {
 fn directory_header(sources: &[Source]) -> Vec<u8> {
     let format = sources.iter().find_map(|source| Some(&source.header.as_ref()?.output));
     let spec = format.and_then(|format| registry::output_of_format(format, Path::new("")));
-    spec.filter(|_| are_directories(sources)).map(|spec| spec.output.header().to_vec()).unwrap_or_default()
+    spec.filter(|_| are_directories(sources)).map(|spec| spec.output.extension().into()).unwrap_or_default()
 }
 
 /// Rejects parts of different crawls or outputs.
