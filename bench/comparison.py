@@ -5,17 +5,18 @@ This file defines where pages are saved, and how a value is compared with its ta
 
 import argparse
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Iterator, TypeVar
+from typing import Callable, Iterator, TypeVar
 
 from measure import Cost, least_visible_megabytes
-from server import Server
-from sites import SCRATCH, SITES, Site
+from server import Server, serve
+from sites import SCRATCH, SITES, Site, require_programs, unpack
 from tools import ROOT
 
 PAGES = SCRATCH / "pages"
@@ -113,6 +114,24 @@ def clear_pages() -> None:
 def remove_pages() -> None:
     shutil.rmtree(PAGES, ignore_errors=True)
     PAGES.mkdir()
+
+
+def compare_sites(documentation: str, programs: dict[str, str], compare: Callable[[Site, Server, int], None]) -> None:
+    """Builds the crawler, serves each of the chosen sites, and calls a function with the site, its server and the rounds."""
+    arguments = parse_arguments(documentation, rounds=5, quick="one small site, one round")
+    # Turns the signal into an exception, so that `finally` stops nginx.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: terminated"))
+    require_programs(programs)
+    if not build("-p", "crawler-cli"):
+        sys.exit("bench: cannot build crawler")
+    clear_pages()
+    try:
+        for site in arguments.sites:
+            unpack(site)
+            with serve(site.directory(), SCRATCH / "server", keep_log=True) as server:
+                compare(site, server, arguments.rounds)
+    finally:
+        remove_pages()
 
 
 def write_page_list(server: Server, file: Path) -> None:

@@ -5,11 +5,10 @@ digests of blocks and payloads. The crawls store no content and compare no pages
 the difference is what the archive takes.
 """
 
-import signal
 import sys
 from pathlib import Path
 
-from comparison import PAGES, Result, build, clear_pages, parse_arguments, remove_pages, take_turns
+from comparison import PAGES, Result, compare_sites, take_turns
 from measure import Failed, measure
 from server import Server, serve
 from sites import SCRATCH, Site, require_programs, unpack
@@ -24,23 +23,6 @@ ARCHIVES = {"crawler .warc.gz": (CRAWLER, ".warc.gz"), "crawler .warc.zst": (CRA
 
 # What the archive of the crawler may cost, as a part of what that of wget costs.
 TARGET = 0.5
-
-
-def main() -> None:
-    arguments = parse_arguments(__doc__, rounds=5, quick="one small site, one round")
-    # Turns the signal into an exception, so that `finally` stops nginx.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: terminated"))
-    require_programs(PROGRAMS)
-    if not build("-p", "crawler-cli"):
-        sys.exit("bench: cannot build crawler")
-    clear_pages()
-    try:
-        for site in arguments.sites:
-            unpack(site)
-            with serve(site.directory(), SCRATCH / "server", keep_log=True) as server:
-                compare(site, server, arguments.rounds)
-    finally:
-        remove_pages()
 
 
 def compare(site: Site, server: Server, rounds: int) -> None:
@@ -99,4 +81,4 @@ def print_table(site: Site, rounds: int, results: dict[str, Result], written: di
 
 
 if __name__ == "__main__":
-    main()
+    compare_sites(__doc__, PROGRAMS, compare)

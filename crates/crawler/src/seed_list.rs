@@ -83,20 +83,8 @@ impl SpooledSeeds {
     }
 
     fn push(&mut self, url: &str) {
-        let (id, number) = (TaskId(0), TaskId(self.queue.len() as u64));
-        let seed = TaskRef {
-            task_id: number,
-            from: id,
-            url,
-            depth: 0,
-            redirects: 0,
-            is_revisit: false,
-            was_visited: false,
-            queued_at: 0,
-            source_link: None,
-            discovery: None,
-        };
-        self.queue.push(seed);
+        let number = TaskId(self.queue.len() as u64);
+        self.queue.push(TaskRef { from: TaskId(0), ..TaskRef::new(number, url) });
     }
 
     /// The next seeds to admit; empty at the end.

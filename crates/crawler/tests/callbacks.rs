@@ -1,25 +1,16 @@
 //! Tests of the guarantees of callback mode, with its Rust API.
 
+mod callback_helpers;
+
+use callback_helpers::{Event, page_of_links, pools};
 use crawler::internal::callbacks::CallbackInternals as _;
 use crawler::internal::callbacks::{CallbackCrawl, LinkRule, StartError};
 use std::collections::{BTreeMap, HashMap};
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Barrier, Condvar, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
-
-fn pools(download_workers: usize, parse_workers: usize, work_queue_size: usize) -> CallbackCrawl {
-    CallbackCrawl::new()
-        .download_workers(download_workers)
-        .parse_workers(parse_workers)
-        .work_queue_size(work_queue_size)
-}
-
-/// A page with a link for each number of the range: the prefix and the number.
-fn page_of_links(prefix: &str, numbers: std::ops::Range<usize>) -> String {
-    numbers.map(|number| format!("link:{prefix}{number}\n")).collect()
-}
 
 /// The links that the `link:` rule finds on a page.
 fn links_of(page: &[u8]) -> Vec<Vec<u8>> {
@@ -27,21 +18,6 @@ fn links_of(page: &[u8]) -> Vec<Vec<u8>> {
     let fetch = |link: &[u8]| (link == b"start").then_some(page);
     CallbackCrawl::new().run(b"start", fetch, |_, to| found.lock().unwrap().push(to.to_vec())).unwrap();
     found.into_inner().unwrap()
-}
-
-/// An event that happens once. Other threads wait for it.
-#[derive(Default)]
-struct Event(Mutex<bool>, Condvar);
-
-impl Event {
-    fn set(&self) {
-        *self.0.lock().unwrap() = true;
-        self.1.notify_all();
-    }
-
-    fn wait(&self) {
-        drop(self.1.wait_while(self.0.lock().unwrap(), |is_set| !*is_set).unwrap());
-    }
 }
 
 #[test]

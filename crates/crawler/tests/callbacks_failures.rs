@@ -1,41 +1,17 @@
 //! Tests of failures in callback mode, with its Rust API: threads that cannot be started, and callbacks that panic.
 
-use crawler::internal::callbacks::{CallbackCrawl, StartError};
+mod callback_helpers;
+
+use callback_helpers::{Event, page_of_links, pools};
+use crawler::internal::callbacks::StartError;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::cell::OnceCell;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex};
 use std::{env, fs};
-
-fn pools(download_workers: usize, parse_workers: usize, work_queue_size: usize) -> CallbackCrawl {
-    CallbackCrawl::new()
-        .download_workers(download_workers)
-        .parse_workers(parse_workers)
-        .work_queue_size(work_queue_size)
-}
-
-/// A page with a link for each number of the range: the prefix and the number.
-fn page_of_links(prefix: &str, numbers: std::ops::Range<usize>) -> String {
-    numbers.map(|number| format!("link:{prefix}{number}\n")).collect()
-}
-
-/// An event that happens once. Other threads wait for it.
-#[derive(Default)]
-struct Event(Mutex<bool>, Condvar);
-
-impl Event {
-    fn set(&self) {
-        *self.0.lock().unwrap() = true;
-        self.1.notify_all();
-    }
-
-    fn wait(&self) {
-        drop(self.1.wait_while(self.0.lock().unwrap(), |is_set| !*is_set).unwrap());
-    }
-}
 
 #[test]
 fn thread_error_names_a_remedy() {

@@ -28,7 +28,7 @@ use crate::commands::crawl::stdout_reader::StdoutReader;
 use crate::commands::crawl::summary_file::SummaryFile;
 use crate::commands::crawl::{conclude, status_of};
 use crate::commands::with_hint;
-use crate::dashboard::{Dashboard, RedisSource, Source};
+use crate::dashboard::{RedisSource, Source};
 use crate::live::warnings;
 use crate::printable::print_error;
 use crate::report::at_end::{self, EndReport};
@@ -71,22 +71,11 @@ pub async fn run(job: CrawlJob) -> u8 {
     let reader = StdoutReader::new(&options, &stop);
     reader.watch();
     shared.redis.connect_options.stop = stop.clone();
-    let (observed, logged) = (shared.clone(), Arc::clone(&display));
-    let dashboard = Dashboard::start(
-        &options.dashboard.config(),
-        || Source::Redis(RedisSource::new(observed)),
-        move |message| logged.print(message),
-    );
-    let dashboard = match dashboard {
-        Ok(dashboard) => dashboard,
-        Err(error) => {
-            print_error(&error);
-            return EXIT_USAGE;
-        }
+    let observed = shared.clone();
+    let source = || Source::Redis(RedisSource::new(observed));
+    let Ok(dashboard) = display.start_dashboard(&options.dashboard.config(), source) else {
+        return EXIT_USAGE;
     };
-    if let Some(dashboard) = &dashboard {
-        display.announce_server(dashboard);
-    }
     let report = tokio::select! {
         report = control(job, &shared, &display, &stop, &reader) => report,
         never = display.maintain() => match never {},

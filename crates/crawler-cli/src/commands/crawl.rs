@@ -32,7 +32,7 @@ use crate::args::{CrawlJob, CrawlOptions, CrawlSource, ProgressForm, ResumeOptio
 use crate::commands::check::{self, ReportDirectory};
 use crate::commands::cookie_file::CookieFile;
 use crate::commands::{hint, with_hint};
-use crate::dashboard::{Dashboard, ProcessSource, Source};
+use crate::dashboard::{ProcessSource, Source};
 use crate::open_files::{make_room, spare};
 use crate::printable::{print_error, print_stderr, print_stdout};
 use crate::report::at_end::{self, EndReport};
@@ -176,22 +176,10 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
     let display = Arc::new(Display::new(&options, stop.clone()).with_notices(notices));
     let control = CrawlControl::new();
     let observed = ProcessSource::pipeline(&options, control.clone(), display.proxy_health().clone());
-    let logged = Arc::clone(&display);
-    let dashboard = Dashboard::start(
-        &options.dashboard.config(),
-        || Source::Process(observed.clone()),
-        move |message| logged.print(message),
-    );
-    let dashboard = match dashboard {
-        Ok(dashboard) => dashboard,
-        Err(error) => {
-            print_error(&error);
-            return EXIT_USAGE;
-        }
+    let source = || Source::Process(observed.clone());
+    let Ok(dashboard) = display.start_dashboard(&options.dashboard.config(), source) else {
+        return EXIT_USAGE;
     };
-    if let Some(dashboard) = &dashboard {
-        display.announce_server(dashboard);
-    }
     if let Some(warning) = options.fetch.warning() {
         display.print(warning);
     }

@@ -5,32 +5,7 @@ use std::path::Path;
 
 use testweb::{Site, Web};
 
-use crate::common::{Crawl, Ended, binary, counts, linking_to, names, run, serve};
-
-fn small_web() -> Web {
-    serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"))
-}
-
-/// Runs the binary with arguments in which SEED and DIR stand for a valid seed and directory. Checks that it rejects them
-/// in one line that contains `words`, and that it fetches and writes nothing.
-#[track_caller]
-fn is_rejected(arguments: &[&str], words: &[&str]) {
-    let (web, directory) = (small_web(), tempfile::tempdir().unwrap());
-    let filled: Vec<String> = arguments
-        .iter()
-        .map(|text| {
-            text.replace("SEED", &web.url("/")).replace("DIR", &directory.path().display().to_string())
-        })
-        .collect();
-    let ended = run(&filled.iter().map(String::as_str).collect::<Vec<_>>()).expect(2);
-    assert_eq!((ended.stdout.as_str(), ended.stderr.lines().count()), ("", 1), "{}", ended.stderr);
-    assert!(ended.stderr.starts_with("crawler: "), "{}", ended.stderr);
-    for word in words {
-        assert!(ended.stderr.contains(word), "{word:?} is not in {}", ended.stderr);
-    }
-    assert!(web.log().is_empty(), "{:?}", web.log().paths());
-    assert!(names(directory.path()).is_empty());
-}
+use crate::common::{Crawl, Ended, binary, counts, is_rejected, linking_to, names, serve, small_web};
 
 #[test]
 fn three_arguments_are_required() {

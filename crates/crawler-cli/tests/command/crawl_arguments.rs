@@ -4,30 +4,13 @@ use std::fs;
 
 use testweb::Site;
 
-use crate::common::{linking_to, names, run, serve};
+use crate::common::{self, names, run, serve};
 use crate::pipeline::Pipeline;
 
-/// Runs the binary with arguments in which SEED and DIR stand for a valid seed and an empty directory. Checks that it
-/// rejects them in one line that contains `words`, and that it fetches and writes nothing.
+/// Checks that `crawler crawl` [rejects](common::is_rejected) arguments.
 #[track_caller]
 fn is_rejected(arguments: &[&str], words: &[&str]) {
-    let web = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
-    let directory = tempfile::tempdir().unwrap();
-    let filled: Vec<String> = ["crawl"]
-        .iter()
-        .chain(arguments)
-        .map(|text| {
-            text.replace("SEED", &web.url("/")).replace("DIR", &directory.path().display().to_string())
-        })
-        .collect();
-    let ended = run(&filled.iter().map(String::as_str).collect::<Vec<_>>()).expect(2);
-    assert_eq!((ended.stdout.as_str(), ended.stderr.lines().count()), ("", 1), "{}", ended.stderr);
-    assert!(ended.stderr.starts_with("crawler: "), "{}", ended.stderr);
-    for word in words {
-        assert!(ended.stderr.contains(word), "{word:?} is not in {}", ended.stderr);
-    }
-    assert!(web.log().is_empty(), "{:?}", web.log().paths());
-    assert!(names(directory.path()).is_empty());
+    common::is_rejected(&[&["crawl"], arguments].concat(), words);
 }
 
 #[test]

@@ -102,17 +102,7 @@ impl<'p> RawParts<'p> {
         resolver: &UrlResolver,
         context: &PageContext,
     ) {
-        let max_bytes = max_link_bytes(context.page_bytes);
-        let mut requisites = Requisites {
-            handler,
-            resolver,
-            context,
-            resolved: String::new(),
-            label: String::new(),
-            max_bytes,
-            count: 0,
-            nesting: 1,
-        };
+        let mut requisites = Requisites::new(handler, resolver, context);
         let wants_labels = requisites.handler.wanted_parts().link_details;
         for &(kind, raw, label) in &self.references {
             requisites.label = if wants_labels { one_line(label) } else { String::new() };
@@ -146,18 +136,8 @@ pub fn read_stylesheet(
 ) {
     let (utf8, css) = (|| encoding_rs::UTF_8, css::decode(content_type, body));
     let context = PageContext { page: stylesheet, page_bytes: body.len(), decoding: &utf8, encoding: &utf8 };
-    let (resolver, max_bytes) = (UrlResolver::new(stylesheet), max_link_bytes(body.len()));
-    let (resolver, context) = (&resolver, &context);
-    let mut requisites = Requisites {
-        handler,
-        resolver,
-        context,
-        resolved: String::new(),
-        label: String::new(),
-        max_bytes,
-        count: 0,
-        nesting: 1,
-    };
+    let resolver = UrlResolver::new(stylesheet);
+    let mut requisites = Requisites::new(handler, &resolver, &context);
     css::each_url(&css, |url| requisites.target(url.kind, &url.target));
 }
 
@@ -175,7 +155,24 @@ struct Requisites<'a, H> {
     nesting: usize,
 }
 
-impl<H: PageHandler> Requisites<'_, H> {
+impl<'a, H: PageHandler> Requisites<'a, H> {
+    fn new(
+        handler: &'a mut H,
+        resolver: &'a UrlResolver<'a>,
+        context: &'a PageContext<'a>,
+    ) -> Requisites<'a, H> {
+        Requisites {
+            handler,
+            resolver,
+            context,
+            resolved: String::new(),
+            label: String::new(),
+            max_bytes: max_link_bytes(context.page_bytes),
+            count: 0,
+            nesting: 1,
+        }
+    }
+
     /// Passes on the requisites of the document of an `iframe`, which has the base URL of its page.
     fn document(&mut self, html: &str) {
         if self.nesting == MAX_NESTED_DOCUMENTS {

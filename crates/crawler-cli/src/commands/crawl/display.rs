@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crawler::internal::backend::SnapshotInternals as _;
@@ -18,12 +18,13 @@ use crawler::internal::stop::StopHandleInternals as _;
 use super::json::ProgressJson;
 use super::{plan, resume_hints};
 use crate::args::{CrawlOptions, ProgressForm, Verbosity, output_path};
-use crate::dashboard::{AnnouncementForm, Dashboard};
+use crate::dashboard::{AnnouncementForm, Dashboard, DashboardConfig, Source};
 use crate::live::disk_space::DiskSpace;
 use crate::live::remaining::History;
 use crate::live::screen;
 use crate::live::status::LiveStatus;
 use crate::log;
+use crate::printable::print_error;
 use crate::progress::PLAIN_INTERVAL;
 use crate::summary::Counts;
 
@@ -242,7 +243,22 @@ impl Display {
     }
 
     /// Prints the URLs of the dashboard and the metrics.
-    pub fn announce_server(&self, dashboard: &Dashboard) {
+    /// Starts the dashboard and the metrics, if they are wanted, and prints their addresses. Prints the error if that fails.
+    pub fn start_dashboard(
+        self: &Arc<Display>,
+        config: &DashboardConfig,
+        source: impl FnOnce() -> Source,
+    ) -> Result<Option<Dashboard>, ()> {
+        let logged = Arc::clone(self);
+        let started = Dashboard::start(config, source, move |message| logged.print(message));
+        let dashboard = started.map_err(|error| print_error(&error))?;
+        if let Some(dashboard) = &dashboard {
+            self.announce_server(dashboard);
+        }
+        Ok(dashboard)
+    }
+
+    fn announce_server(&self, dashboard: &Dashboard) {
         let form = match self.form {
             Form::Json => AnnouncementForm::Json,
             _ => self.verbosity.into(),

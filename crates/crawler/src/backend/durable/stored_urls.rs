@@ -53,20 +53,7 @@ impl FileReader {
             task_url: Some(url),
         };
         if let Some(url) = stored.task_url.as_deref().filter(|_| stored.has_failed()) {
-            let (is_revisit, was_visited) = (false, false);
-            let (queued_at, source_link, discovery) = (0, None, None);
-            let task = TaskRef {
-                task_id,
-                from,
-                url,
-                depth,
-                redirects,
-                is_revisit,
-                was_visited,
-                queued_at,
-                source_link,
-                discovery,
-            };
+            let task = TaskRef { from, depth, redirects, ..TaskRef::new(task_id, url) };
             let found = discovery::look_up(task, |task_id| self.storage.url_and_source(task_id))?;
             stored.found_on = found.and_then(|found| found.found_on.clone());
         }

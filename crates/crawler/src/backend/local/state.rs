@@ -210,18 +210,8 @@ impl<S: Storage> LocalState<S> {
         let task_id = TaskId(self.counters.last_task_id);
         let NewTask { url, depth, redirects, from, is_revisit, queued_at, source_link, discovery } = task;
         let from = from.unwrap_or(task_id);
-        let task = TaskRef {
-            task_id,
-            from,
-            url,
-            depth,
-            redirects,
-            is_revisit,
-            was_visited: false,
-            queued_at,
-            source_link,
-            discovery,
-        };
+        let task = TaskRef::new(task_id, url);
+        let task = TaskRef { from, depth, redirects, is_revisit, queued_at, source_link, discovery, ..task };
         self.budgets.admitted(url);
         // Always behind the URLs that wait already, so that the order stays the order of admission.
         let requisites = Self::is_requisite(url).then(|| {

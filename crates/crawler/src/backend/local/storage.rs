@@ -64,7 +64,23 @@ pub(crate) struct TaskRef<'u> {
     pub(crate) discovery: Option<&'u Arc<Discovery>>,
 }
 
-impl TaskRef<'_> {
+impl<'u> TaskRef<'u> {
+    /// A task as that of a seed: at depth 0, found by no other task.
+    pub(crate) fn new(task_id: TaskId, url: &'u str) -> TaskRef<'u> {
+        TaskRef {
+            task_id,
+            from: task_id,
+            url,
+            depth: 0,
+            redirects: 0,
+            is_revisit: false,
+            was_visited: false,
+            queued_at: 0,
+            source_link: None,
+            discovery: None,
+        }
+    }
+
     pub(crate) fn to_task(self) -> QueuedTask {
         QueuedTask {
             task_id: self.task_id,

@@ -60,22 +60,6 @@ fn config() -> BackendConfig {
     }
 }
 
-/// A seed.
-fn task_ref(task_id: TaskId, url: &str) -> TaskRef<'_> {
-    TaskRef {
-        task_id,
-        from: task_id,
-        url,
-        depth: 0,
-        redirects: 0,
-        is_revisit: false,
-        was_visited: false,
-        queued_at: 0,
-        source_link: None,
-        discovery: None,
-    }
-}
-
 fn state_with(config: BackendConfig) -> LocalState<MemoryStorage> {
     let storage = MemoryStorage::new(&config, HashKey::new(1));
     LocalState::new(config, Clock::starting_at(Duration::ZERO), storage)
@@ -339,7 +323,7 @@ async fn restored_lease_is_the_workers_and_counts_against_the_budgets() {
     (state.counters.admitted, state.counters.last_task_id) = (1, 1);
     let task = || {
         let (task_id, url) = (TaskId(1), "http://a.test/0");
-        task_ref(task_id, url).to_task()
+        TaskRef::new(task_id, url).to_task()
     };
     let reservation = BudgetReservation::from_parts(70, (500, 30, true));
     assert_eq!(reservation.parts(), (500, 30, true));
@@ -372,7 +356,7 @@ async fn later_restored_lease_decides_who_owns_the_domain() {
     let mut state = state();
     for (number, worker) in [(1, FIRST), (2, SECOND)] {
         let url = &*format!("http://a.test/{number}");
-        let task = task_ref(TaskId(number), url);
+        let task = TaskRef::new(TaskId(number), url);
         state.restore_lease(task.to_task(), worker, number, None);
     }
     assert_eq!(state.claim_host(FIRST, "a.test"), HostClaim::OwnedBy(SECOND));
