@@ -159,7 +159,10 @@ mod tests {
         let busy =
             |seconds| Outcome::HttpStatus { code: 503, retry_after: Some(Duration::from_secs(seconds)) };
         assert_eq!(reason(&busy(3)), "HTTP 503 Service Unavailable, also after waiting");
-        assert_eq!(reason(&busy(3_600)), "HTTP 503 Service Unavailable; the server asks to wait 3,600 s");
+        assert_eq!(
+            reason(&busy(3_600)),
+            "HTTP 503 Service Unavailable; the server requests a wait of 3,600 s"
+        );
         assert_eq!(
             (Verdict::from_outcome(&busy(3)), Verdict::from_outcome(&busy(3_600))),
             (Verdict::Http, Verdict::NotChecked)
