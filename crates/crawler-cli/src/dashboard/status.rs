@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crawler::OutcomeGroup;
-use crawler::internal::backend::redis::{Member, Role};
+use crawler::internal::backend::redis::Role;
 use crawler::internal::backend::{Snapshot, WaitReason};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::view::{Rates, View};
 use super::warnings;
-use crate::live::remaining::{Budgets, History};
+use crate::live::remaining::{Budgets, History, Remaining};
 use crate::live::status::why_waiting;
 use crate::summary::{by_count, group_name};
 
@@ -47,7 +47,9 @@ pub struct DashboardStatus<'v> {
     limits: LimitsJson,
     totals: Totals,
     rates: Rates,
+    /// An estimate; or else the time until the time limit, if there is one.
     remaining_seconds: Option<f64>,
+    at_most_seconds: Option<f64>,
     outcomes: Vec<Group<'v>>,
     statuses: Vec<StatusCount>,
     content_types: Vec<TypeCount<'v>>,
@@ -198,6 +200,11 @@ impl DashboardStatus<'_> {
     /// The status of a crawl at these rates.
     pub fn new(view: &View, rates: Rates) -> DashboardStatus<'_> {
         let (snapshot, statistics) = (&view.crawl.snapshot, &*view.crawl.statistics);
+        let (remaining_seconds, at_most_seconds) = match remaining(view) {
+            Some(Remaining::About(time)) => (Some(seconds(time)), None),
+            Some(Remaining::AtMost(time)) => (None, Some(seconds(time))),
+            None => (None, None),
+        };
         let end = match &view.crawl.phase {
             CrawlPhase::Ended(end) => Some(end.as_str()),
             _ => None,
@@ -215,7 +222,8 @@ impl DashboardStatus<'_> {
             limits: limits(&view.crawl.limits),
             totals: totals(view),
             rates,
-            remaining_seconds: remaining(view).map(seconds),
+            remaining_seconds,
+            at_most_seconds,
             outcomes: outcomes(view),
             statuses: statistics
                 .statuses
@@ -231,7 +239,7 @@ impl DashboardStatus<'_> {
             depths: &statistics.depths,
             queues: queues(snapshot, statistics),
             workers: workers(view),
-            frontier: frontier(&view.members),
+            frontier: frontier(view),
             redis: view.redis.as_ref(),
             hosts: hosts(&view.crawl),
             latest: statistics.latest.iter().rev().map(latest).collect(),
@@ -272,7 +280,7 @@ fn limits(limits: &Limits) -> LimitsJson {
 }
 
 /// How long the crawl will take, as the display on a terminal estimates it.
-fn remaining(view: &View) -> Option<Duration> {
+fn remaining(view: &View) -> Option<Remaining> {
     let is_running = view.crawl.phase == CrawlPhase::Running;
     let history = is_running.then(|| History::of(&view.crawl))?;
     history.remaining(&Budgets::from(&view.crawl.limits))
@@ -380,20 +388,23 @@ fn workers(view: &View) -> Vec<Worker<'_>> {
     (0..count).filter_map(worker).collect()
 }
 
-fn frontier(members: &[(Member, bool)]) -> Option<Frontier<'_>> {
-    if members.is_empty() {
+fn frontier(view: &View) -> Option<Frontier<'_>> {
+    if view.members.is_empty() && view.standbys.is_empty() {
         return None;
     }
-    let processes = members.iter().filter(|(member, _)| member.role == Role::Frontier);
-    let mut processes: Vec<(&Member, bool)> = processes.map(|(member, alive)| (member, *alive)).collect();
-    // The leader is alive and comes first.
-    processes.sort_by_key(|(member, alive)| (!alive, member.since_heartbeat));
-    let mut processes = processes.into_iter().map(|(member, alive)| FrontierProcess {
+    let leader = view.members.iter().find(|(member, _)| member.role == Role::Frontier);
+    let leader = leader.map(|(member, alive)| FrontierProcess {
         location: &member.location,
         heartbeat_age: seconds(member.since_heartbeat),
-        state: if alive { "alive" } else { "dead" },
+        state: if *alive { "alive" } else { "dead" },
     });
-    Some(Frontier { leader: processes.next(), standby: processes.collect() })
+    let standbys = view.standbys.iter().filter(|standby| standby.role == Role::Frontier);
+    let standby = standbys.map(|standby| FrontierProcess {
+        location: &standby.location,
+        heartbeat_age: seconds(standby.since_heartbeat),
+        state: "alive",
+    });
+    Some(Frontier { leader, standby: standby.collect() })
 }
 
 /// The busiest hosts, the slowest, those that fail, and those that hold the crawl up.

@@ -9,8 +9,10 @@ use crawler::internal::fetch::robots::waits::RobotsWaits;
 use crawler::internal::statistics::{HostStatistics, LatestUrl, RobotsState, Statistics};
 
 use super::layout::Piece;
-use super::remaining::{Budgets, History};
-use crate::format::{bytes, clock, counted, elapsed, limit, number, rate, remaining, share_of_bytes};
+use super::remaining::{Budgets, History, Remaining};
+use crate::format::{
+    at_most, bytes, clock, counted, elapsed, limit, number, rate, remaining, share_of_bytes,
+};
 use crate::summary::Counts;
 
 /// At most this many hosts that wait, and URLs that were fetched, are kept for a display.
@@ -31,7 +33,7 @@ pub struct LiveStatus {
     pub budgets: Budgets,
     pub elapsed: Duration,
     pub page_rate: Option<f64>,
-    pub remaining: Option<Duration>,
+    pub remaining: Option<Remaining>,
     /// Said before the counts: what the crawl does if it does not run as usual.
     pub phase: Option<&'static str>,
     /// When the next URL is visited again, if nothing else is left to do.
@@ -158,7 +160,10 @@ impl LiveStatus {
             None => Piece::new(3, clock(self.elapsed)),
         };
         let rate = self.page_rate.map(|pages| Piece::new(1, rate(pages)));
-        let remaining = self.remaining.map(|time| Piece::new(2, remaining(time)));
+        let remaining = self.remaining.map(|time| match time {
+            Remaining::About(time) => Piece::new(2, remaining(time)),
+            Remaining::AtMost(time) => Piece::new(5, at_most(time)),
+        });
         let pieces = [phase, next_visit, Some(pages), Some(size), Some(time), rate, remaining];
         pieces.into_iter().flatten().collect()
     }

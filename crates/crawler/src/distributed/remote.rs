@@ -10,7 +10,7 @@ use super::statistics_parts::PartReader;
 use super::{MemberReport, SharedCrawl, StoredReport, end_name, phase_of, statistics_parts};
 pub use crate::backend::redis::CrawlInfo;
 pub use crate::backend::redis::RedisHealth;
-use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role, Stored};
+use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role, Standby, Stored};
 use crate::backend::{AdmitCounts, Snapshot, WaitReason};
 use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crate::error::{Error, StorageError, StorageErrorKind, redis_error};
@@ -55,6 +55,8 @@ pub struct CrawlStatus {
     pub state: CrawlState,
     /// The processes that take part in it.
     pub members: Vec<Member>,
+    /// The processes that wait for the role of a member.
+    pub standbys: Vec<Standby>,
     /// Counters and queue lengths.
     pub snapshot: Snapshot,
     /// What the requests and URLs of all workers were like.
@@ -199,7 +201,9 @@ impl RemoteCrawl {
         // Its display is not worth an error.
         let redis = self.control.health().await.unwrap_or_default();
         let (_, live) = self.control.live_settings().await?;
-        Ok(CrawlStatus { state, members, snapshot, statistics, limits, redis, live })
+        let mut standbys = self.control.standbys().await?;
+        standbys.retain(|standby| !is_surely_dead(&standby.token));
+        Ok(CrawlStatus { state, members, standbys, snapshot, statistics, limits, redis, live })
     }
 
     /// The processes that take part in the crawl, and its state.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crawler::internal::backend::durable::StateStatus;
-use crawler::internal::backend::redis::{Member, Phase, Role};
+use crawler::internal::backend::redis::{Member, Phase, Role, Standby};
 use crawler::internal::backend::{Budget, Snapshot};
 use crawler::internal::classic::ClassicReport;
 use crawler::internal::distributed::end_of;
@@ -121,6 +121,7 @@ pub struct CrawlStatusJson<'s> {
     #[serde(flatten)]
     counts: Counts,
     members: Vec<MemberJson<'s>>,
+    standbys: Vec<StandbyJson<'s>>,
     pagerank: Option<PageRankJson<'s>>,
     /// Traffic between all processes and Redis; null until the crawl ends.
     redis: Option<Traffic>,
@@ -138,6 +139,15 @@ struct MemberJson<'s> {
     domains: Option<usize>,
     leased: Option<usize>,
     dead: bool,
+}
+
+/// A process that waits for the role of a member.
+#[derive(Serialize)]
+struct StandbyJson<'s> {
+    role: String,
+    process: &'s str,
+    pid: Option<u32>,
+    seconds_since_heartbeat: f64,
 }
 
 impl StateJson {
@@ -313,6 +323,7 @@ impl<'s> CrawlStatusJson<'s> {
             elapsed_seconds: rounded(status.state.elapsed.as_secs_f64()),
             counts,
             members: status.members.iter().map(|member| MemberJson::new(member, snapshot)).collect(),
+            standbys: status.standbys.iter().map(StandbyJson::new).collect(),
             pagerank: PageRankJson::new(snapshot),
             redis,
         }
@@ -328,15 +339,30 @@ impl<'s> MemberJson<'s> {
         MemberJson {
             domains: load.map(|(domains, _)| domains),
             leased: load.map(|(_, leased)| leased),
-            role: match member.role {
-                Role::Frontier => "frontier".into(),
-                Role::Worker(id) => format!("worker {}", id.0),
-            },
+            role: role_name(member.role),
             process: &member.location,
             pid: member.process(),
             seconds_since_heartbeat: member.since_heartbeat.as_secs_f64(),
             dead: member.is_dead,
         }
+    }
+}
+
+impl<'s> StandbyJson<'s> {
+    fn new(standby: &'s Standby) -> StandbyJson<'s> {
+        StandbyJson {
+            role: role_name(standby.role),
+            process: &standby.location,
+            pid: standby.process(),
+            seconds_since_heartbeat: standby.since_heartbeat.as_secs_f64(),
+        }
+    }
+}
+
+fn role_name(role: Role) -> String {
+    match role {
+        Role::Frontier => "frontier".into(),
+        Role::Worker(id) => format!("worker {}", id.0),
     }
 }
 

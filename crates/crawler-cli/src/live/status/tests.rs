@@ -157,7 +157,10 @@ fn unlimited_crawl_has_no_budgets() {
     let time = Limits { max_time: Some(Duration::from_secs(3_600)), ..limits.clone() };
     let headline = |limits| joined(&status(&CrawlView { limits, ..view() }).headline());
     assert_eq!(headline(limits), "256 pages · 11.8 MB · 0:06");
-    assert_eq!(headline(time), "256 pages · 11.8 MB · 0:06 of 1 h 00 m · about 1 h left");
+    assert_eq!(
+        headline(time),
+        "256 pages · 11.8 MB · 0:06 of 1 h 00 m · at most 59 m 54 s left (--max-time)"
+    );
 }
 
 #[test]
