@@ -452,6 +452,13 @@ impl Snapshot {
     pub fn pending(&self) -> u64 {
         self.admitted - self.completed
     }
+
+    /// Why the URLs of a host wait, if it is one of the listed hosts.
+    #[doc(hidden)]
+    pub fn why_waiting(&self, host: &str) -> Option<WaitReason> {
+        let listed = self.waiting_hosts.iter().find(|waiting| waiting.host == host);
+        listed.map(|waiting| waiting.why.clone())
+    }
 }
 
 /// A failure of the queues or storages. The crawl cannot continue.

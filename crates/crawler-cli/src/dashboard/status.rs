@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crawler::OutcomeGroup;
 use crawler::internal::backend::redis::Role;
-use crawler::internal::backend::{Snapshot, WaitReason};
+use crawler::internal::backend::{MAX_WAITING_HOSTS, Snapshot, WaitReason};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
 use crawler::internal::prioritizer::PriorityQueues;
@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::view::{Rates, View};
 use super::warnings;
 use crate::live::remaining::{Budgets, History, Remaining};
-use crate::live::status::why_waiting;
+use crate::live::status::{wait_reason, why_waiting};
 use crate::summary::{by_count, group_name};
 
 /// The version of the object. It is raised when a field changes its meaning.
@@ -178,6 +178,8 @@ struct Host<'v> {
     crawl_delay: Option<f64>,
     robots: &'static str,
     waiting: Option<u64>,
+    /// Of a host that is not one of those of which the most URLs wait.
+    waiting_at_most: Option<u64>,
     why: Option<String>,
     /// For how many seconds it gets no requests.
     back_off: Option<f64>,
@@ -426,6 +428,7 @@ fn hosts(crawl: &CrawlView) -> Vec<Host<'_>> {
 
 fn host<'v>(name: &'v str, statistics: &'v HostStatistics, crawl: &CrawlView) -> Host<'v> {
     let waiting = crawl.snapshot.waiting_hosts.iter().find(|waiting| waiting.host == name);
+    let why = waiting.map(|waiting| wait_reason(waiting, &crawl.statistics));
     let millis = |millis: u32| f64::from(millis) / 1_000.0;
     Host {
         host: name,
@@ -438,19 +441,30 @@ fn host<'v>(name: &'v str, statistics: &'v HostStatistics, crawl: &CrawlView) ->
         last_failure: statistics.last_failure.as_deref(),
         mean_ms: statistics.mean_latency_ms(),
         max_ms: statistics.latency_max_ms,
-        delay: match waiting.map(|waiting| &waiting.why) {
-            Some(WaitReason::Delay(delay)) => seconds(*delay),
+        delay: match why {
+            Some(WaitReason::Delay(delay)) => seconds(delay),
             _ => millis(statistics.delay_ms),
         },
         crawl_delay: statistics.crawl_delay_ms.map(millis),
         robots: robots_name(statistics.robots),
         waiting: waiting.map(|waiting| waiting.waiting),
+        waiting_at_most: if waiting.is_none() { waiting_at_most(&crawl.snapshot) } else { None },
         why: waiting.map(|waiting| why_waiting(waiting, &crawl.statistics, crawl.limits.delay)),
-        back_off: waiting.and_then(|waiting| match &waiting.why {
-            WaitReason::Resting { for_, .. } | WaitReason::Pause(for_) => Some(seconds(*for_)),
+        back_off: match why {
+            Some(WaitReason::Resting { for_, .. } | WaitReason::Pause(for_)) => Some(seconds(for_)),
             _ => None,
-        }),
+        },
         smallest_gap: statistics.smallest_gap_ms.map(millis),
+    }
+}
+
+/// How many URLs of a host wait at most that is not listed; `None` if no host is.
+fn waiting_at_most(snapshot: &Snapshot) -> Option<u64> {
+    let listed = snapshot.waiting_hosts.iter().map(|host| host.waiting).filter(|waiting| *waiting > 0);
+    match listed.clone().count() {
+        0 => None,
+        1..MAX_WAITING_HOSTS => Some(0),
+        _ => listed.min(),
     }
 }
 
@@ -462,6 +476,7 @@ pub fn robots_name(state: RobotsState) -> &'static str {
         RobotsState::Missing => "none",
         RobotsState::Unavailable => "unavailable",
         RobotsState::Ignored => "ignored",
+        RobotsState::Failing => "failing",
     }
 }
 

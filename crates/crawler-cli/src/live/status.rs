@@ -181,7 +181,7 @@ impl LiveStatus {
 /// The hosts that wait, those first that wait for another reason than the delay of the crawl.
 fn waiting_hosts(snapshot: &Snapshot, statistics: &Statistics, limits: &Limits) -> Vec<Waiting> {
     let mut hosts: Vec<&WaitingHost> = snapshot.waiting_hosts.iter().collect();
-    hosts.sort_by_key(|waiting| match &waiting.why {
+    hosts.sort_by_key(|waiting| match &wait_reason(waiting, statistics) {
         WaitReason::Busy | WaitReason::Paused => 2,
         WaitReason::SiteDelay(_) => 1,
         WaitReason::Delay(delay) => {
@@ -199,11 +199,26 @@ fn waiting_hosts(snapshot: &Snapshot, statistics: &Statistics, limits: &Limits) 
     hosts.into_iter().map(waiting).collect()
 }
 
+/// Why the URLs of a host wait. The frontier knows a host's delay as of its last lease, so that the first Crawl-delay seems to be
+/// a pause; the statistics know it as soon as robots.txt was read.
+pub fn wait_reason(waiting: &WaitingHost, statistics: &Statistics) -> WaitReason {
+    let host = statistics.hosts.get(&waiting.host).filter(|host| !robots_fails(host));
+    let known = host.map(|host| host.delay_ms.max(host.crawl_delay_ms.unwrap_or_default()));
+    match (&waiting.why, known.map(|delay| Duration::from_millis(delay.into()))) {
+        (WaitReason::Pause(pause), Some(delay)) if delay >= *pause => WaitReason::Delay(delay),
+        (why, _) => why.clone(),
+    }
+}
+
+fn robots_fails(host: &HostStatistics) -> bool {
+    matches!(host.robots, RobotsState::Failing | RobotsState::Unavailable)
+}
+
 /// Why the URLs of a host wait, in a crawl with this delay.
 pub fn why_waiting(waiting: &WaitingHost, statistics: &Statistics, delay_of_crawl: Duration) -> String {
     let host = statistics.hosts.get(&waiting.host);
     let time = |time: Duration| limit(Duration::from_secs(time.as_secs().max(1)));
-    match &waiting.why {
+    match &wait_reason(waiting, statistics) {
         WaitReason::Delay(_) | WaitReason::Slow if let Some(cause) = failing(host) => {
             format!("failing: {cause}")
         }
@@ -214,7 +229,7 @@ pub fn why_waiting(waiting: &WaitingHost, statistics: &Statistics, delay_of_craw
         // The pause of an earlier process may be all that is known of the robots.txt here.
         WaitReason::Pause(_)
             if let Some(host) = host
-                && host.robots == RobotsState::Unavailable =>
+                && robots_fails(host) =>
         {
             robots_cause(host.last_failure.as_deref().unwrap_or("it could not be fetched"))
         }

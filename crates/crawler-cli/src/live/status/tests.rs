@@ -117,10 +117,15 @@ fn hosts_wait_for_the_reason_that_holds_them_up() {
     assert_eq!(reason(resting, |_| ()), "failing, next try in 40 s: timeout");
     // A host that asks for a pause does so with a status that counts as a failure.
     assert_eq!(reason(pause(), failing(1)), "resting for 59 s: the server requested a pause");
-    let robots = |host: &mut HostStatistics| {
-        (host.robots, host.last_failure) = (RobotsState::Unavailable, Some("HTTP 503".into()));
-    };
-    assert_eq!(reason(pause(), robots), "robots.txt fails (HTTP 503)");
+    // The frontier does not know a Crawl-delay before the first response.
+    let of_robots = |host: &mut HostStatistics| host.crawl_delay_ms = Some(60_000);
+    assert_eq!(reason(pause(), of_robots), "delay 1 m 00 s (robots.txt)");
+    for state in [RobotsState::Failing, RobotsState::Unavailable] {
+        let robots = |host: &mut HostStatistics| {
+            (host.robots, host.last_failure) = (state, Some("HTTP 503".into()));
+        };
+        assert_eq!(reason(pause(), robots), "robots.txt fails (HTTP 503)");
+    }
 }
 
 #[test]

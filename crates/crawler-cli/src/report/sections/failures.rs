@@ -130,7 +130,7 @@ pub fn failed(content: &ReportContent) -> Section<'static> {
         columns: vec![
             Heading::wide("URL"),
             Heading::text("Outcome"),
-            Heading::short("May pass"),
+            Heading::short("Temporary"),
             Heading::short("Kind"),
             Heading::number("Depth"),
             Heading::time("When"),
