@@ -12,6 +12,7 @@ use serde_json::Value;
 use testweb::{Request, Response, Site, Web};
 
 use crate::common::{Running, binary, linking_to, run, serve};
+use crate::pipeline::Pipeline;
 use crate::state::StateDir;
 
 /// A site whose page `/slow` responds after a minute.
@@ -180,7 +181,8 @@ fn read(path: &Path) -> String {
 fn why_and_status_name_the_robots_txt_for_which_the_only_url_of_a_host_waits() {
     let (web, place) = (serve(Site::new().fallback(|_: &Request| Response::status(503))), StateDir::new());
     let seed = web.url("/");
-    let mut crawl = place.crawl(&seed).with("--similarity 0 --delay 1s").start();
+    let crawl = Pipeline::bare(&seed).with("--similarity 0 --delay 1s --state").with_one(place.state());
+    let mut crawl = crawl.start();
     crawl.until("the reason", |_| {
         let why = binary().args(["why", &seed, "--state", &place.state()]).output().unwrap();
         let why = String::from_utf8_lossy(&why.stdout).into_owned();

@@ -90,7 +90,7 @@ const drawStage = (picture, stage, { x, y, width, height }, isMost) => {
   );
   let top = y + 41;
   if (stage.count !== null) {
-    const fits = (text) => (stage.name.length + text.length + 2) * NAME_CHARACTER <= width - 24;
+    const fits = (text) => (stage.name.length + text.length + 1) * NAME_CHARACTER <= width - 24;
     const beside = [short(stage.count), tiny(stage.count)].find(fits);
     if (beside) {
       picture.append(shape("text", { x: x + width - 12, y: y + 22, class: "number end" }, beside));
