@@ -53,6 +53,13 @@ pub fn remaining(time: Duration) -> String {
     format!("{time} left")
 }
 
+/// The time until the time limit of a crawl ends it, if nothing else does before: `at most 1 h 59 m left (--max-time)`.
+pub fn at_most(time: Duration) -> String {
+    let seconds = time.as_secs_f64().ceil() as u64;
+    let time = if seconds < 60 { format!("{seconds} s") } else { long_time(seconds) };
+    format!("at most {time} left (--max-time)")
+}
+
 /// A measured duration: `5.1 s`, `2 m 03 s`, `1 h 04 m`.
 pub fn elapsed(time: Duration) -> String {
     let seconds = time.as_secs_f64();

@@ -448,6 +448,13 @@ impl Snapshot {
     pub fn pending(&self) -> u64 {
         self.admitted - self.completed
     }
+
+    /// Why the URLs of a host wait, if it is one of the listed hosts.
+    #[doc(hidden)]
+    pub fn why_waiting(&self, host: &str) -> Option<WaitReason> {
+        let listed = self.waiting_hosts.iter().find(|waiting| waiting.host == host);
+        listed.map(|waiting| waiting.why.clone())
+    }
 }
 
 /// The parts of a snapshot that only the command and tests need.

@@ -101,12 +101,12 @@ pub struct Candidate {
 /// Candidates that tests make.
 pub trait CandidateInternals {
     /// A URL at a depth, to whose domain so many pages link.
-    fn new(url: &str, depth: Depth, linking_pages: u32) -> Candidate;
+    fn for_test(url: &str, depth: Depth, linking_pages: u32) -> Candidate;
 }
 
 #[doc(hidden)]
 impl CandidateInternals for Candidate {
-    fn new(url: &str, depth: Depth, linking_pages: u32) -> Candidate {
+    fn for_test(url: &str, depth: Depth, linking_pages: u32) -> Candidate {
         Candidate {
             url: url.into(),
             domain: Domain::from_url_str(url),

@@ -24,7 +24,7 @@ fn candidate(number: usize, depth: u32) -> Candidate {
 }
 
 fn candidate_at(url: &str, depth: u32) -> Candidate {
-    Candidate::new(Url::parse(url).unwrap().as_str(), depth, 0)
+    Candidate::for_test(Url::parse(url).unwrap().as_str(), depth, 0)
 }
 
 /// Candidates of the domains `d{number}.test`, at depth 0.

@@ -135,7 +135,13 @@ pub async fn why_text(source: &CrawlSource, url: &Url, max_time: Duration) -> Re
     let (mut crawl, options) = StoredCrawl::open(source).await?;
     let url = &stripped(url, options.as_ref());
     let (mut lines, is_known) = match crawl.history(url).await? {
-        Some(history) => (describe(&history, &crawl.outputs()?), true),
+        Some(history) => {
+            let why = match history.status {
+                UrlStatus::Pending => crawl.why_waiting(url).await?,
+                UrlStatus::Completed { .. } => None,
+            };
+            (describe(&history, why, &crawl.outputs()?), true)
+        }
         None => {
             let reason = why_not_admitted(url, options.as_ref(), crawl.scope(options.as_ref()).await?);
             let url = without_credentials(url).to_string();
@@ -207,11 +213,14 @@ fn why_not_stored(history: &UrlHistory, options: Option<&CrawlOptions>) -> Strin
     }
 }
 
-/// The history of a URL, in lines.
-fn describe(history: &UrlHistory, outputs: &[RecordedOutput]) -> Vec<String> {
+/// The history of a URL, in lines, with the reason for which it waits.
+fn describe(history: &UrlHistory, why: Option<String>, outputs: &[RecordedOutput]) -> Vec<String> {
     let mut lines = vec![history.url.clone()];
     match &history.status {
-        UrlStatus::Pending => lines.push("  outcome: pending".into()),
+        UrlStatus::Pending => {
+            lines.push("  outcome: pending".into());
+            lines.extend(why.map(|why| format!("  waits: {why}")));
+        }
         UrlStatus::Completed { outcome, at, page_number: Some(number), .. } => {
             let page =
                 if *outcome == Outcome::Page.label() { "page".into() } else { format!("{outcome}, page") };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::internal::backend::redis::{CrawlControl, Member, Phase, Role, no_such_crawl};
+use crawler::internal::backend::redis::{CrawlControl, Member, Phase, Role, Standby, no_such_crawl};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
 use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, NewMetadata, RemoteCrawl};
 use crawler::internal::distributed::{SharedCrawl, end_of};
@@ -225,8 +225,8 @@ impl WatchedCrawl {
             _ => String::new(),
         };
         live.warnings.extend(warnings::of_redis(&status.redis));
-        let members: Vec<String> =
-            status.members.iter().map(|member| describe_member(member, &status)).collect();
+        let members = status.members.iter().map(|member| describe_member(member, &status));
+        let members: Vec<String> = members.chain(status.standbys.iter().map(describe_standby)).collect();
         let heading = self.heading(&status, &view, !missing.is_empty());
         let text = if self.is_json {
             let redis = report.as_ref().and_then(|report| report.redis_traffic());
@@ -264,11 +264,24 @@ fn describe_member(member: &Member, status: &CrawlStatus) -> String {
         true => "dead".to_owned(),
         false => format!("heartbeat {} ago", elapsed(member.since_heartbeat)),
     };
-    let role = match member.role {
+    format!("{}: {} · {heartbeat}{load}", role_name(member.role), printable(&member.location))
+}
+
+/// A process that takes a role over when its member leaves or dies.
+fn describe_standby(standby: &Standby) -> String {
+    let heartbeat = elapsed(standby.since_heartbeat);
+    format!(
+        "{}, standby: {} · heartbeat {heartbeat} ago",
+        role_name(standby.role),
+        printable(&standby.location)
+    )
+}
+
+fn role_name(role: Role) -> String {
+    match role {
         Role::Frontier => "Frontier".into(),
         Role::Worker(id) => format!("Worker {}", id.0),
-    };
-    format!("{role}: {} · {heartbeat}{load}", printable(&member.location))
+    }
 }
 
 /// The URLs and domains of a worker.

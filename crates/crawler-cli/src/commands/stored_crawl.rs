@@ -2,18 +2,21 @@
 
 use std::time::{Duration, Instant};
 
+use crawler::internal::backend::WaitingHost;
 use crawler::internal::backend::durable::{RecordedOutput, StateReader, UrlHistory};
 use crawler::internal::backend::linking_pages::{FoundLinks, LinkingPages};
 use crawler::internal::backend::redis::CrawlControl;
 use crawler::internal::backend::stored_url::StoredUrl;
-use crawler::internal::crawl_view::CrawlView;
+use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
 use crawler::internal::distributed::SharedCrawl;
 use crawler::internal::distributed::remote::RemoteCrawl;
+use crawler::internal::origin::throttle_key;
 use crawler::{Error, Scope};
 use url::Url;
 
 use crate::args::{CrawlOptions, CrawlSource};
 use crate::commands::crawl::saved_options::SavedOptions;
+use crate::live::status::why_waiting;
 
 /// The stored state of a crawl.
 pub enum StoredCrawl {
@@ -103,6 +106,24 @@ impl StoredCrawl {
             StoredCrawl::Directory(state) => Ok(state.status()?.view()),
             StoredCrawl::Redis(_, shared) => Ok(RemoteCrawl::attach(shared).await?.status().await?.view()),
         }
+    }
+
+    /// Why a pending URL waits, if a process runs the crawl, and it is known.
+    pub async fn why_waiting(&mut self, url: &Url) -> Result<Option<String>, Error> {
+        let view = self.view().await?;
+        match view.phase {
+            CrawlPhase::Running => {}
+            CrawlPhase::Paused => return Ok(Some("the crawl is paused".into())),
+            CrawlPhase::Stopping | CrawlPhase::Ended(_) => return Ok(None),
+        }
+        let host = throttle_key(url.as_str()).to_owned();
+        let why = match self {
+            StoredCrawl::Directory(state) => state.wait_reason(url)?,
+            // The frontier names only the hosts that most URLs wait for.
+            StoredCrawl::Redis(..) => view.snapshot.why_waiting(&host),
+        };
+        let waiting = why.map(|why| WaitingHost { host, waiting: 1, leased: 0, why });
+        Ok(waiting.map(|waiting| why_waiting(&waiting, &view.statistics, view.limits.delay)))
     }
 
     pub async fn history(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {

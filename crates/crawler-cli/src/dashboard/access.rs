@@ -129,7 +129,12 @@ impl Listening {
         // Another site does not know the token, whatever the name under which it reaches the server.
         let has_bearer =
             self.token.as_ref().is_some_and(|token| bearer(headers).is_some_and(|it| token.is(it)));
-        let host = single(headers, &HOST).ok_or(BAD_HOST)?;
+        let host = match single(headers, &HOST) {
+            Some(host) => host,
+            // Health checks of HTTP/1.0, such as HAProxy's, send none. No browser does so.
+            None if protection == Protection::Public && !headers.contains_key(HOST) => "",
+            None => return Err(BAD_HOST),
+        };
         let is_absolute = request.uri.authority().is_some();
         // What health checks get is no secret, and their programs may use any name.
         let is_any_host = has_bearer || protection == Protection::Public;
@@ -359,6 +364,9 @@ mod tests {
         for host in [host, ("host", "worker:80")] {
             assert_eq!(check(&open, Protection::Public, &[host]), Ok(()));
         }
+        assert_eq!(check(&open, Protection::Public, &[]), Ok(()), "HTTP/1.0 has no Host header");
+        assert_eq!(check(&open, Protection::Page, &[]), Err(421));
+        assert_eq!(check(&open, Protection::Public, &[("host", "a"), ("host", "b")]), Err(421));
         for protection in [Protection::Page, Protection::Data, Protection::Action] {
             assert_eq!(check(&open, protection, &[host]), Err(401), "{protection:?}");
             let wrong = ("cookie", "crawler-token-80=0123456789abcdeg");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
@@ -29,6 +29,8 @@ pub struct Feed {
     source: Arc<Source>,
     state: Mutex<FeedState>,
     messages: watch::Sender<Arc<Message>>,
+    /// Wakes what sends the messages when there is a viewer.
+    subscribed: Notify,
 }
 
 struct FeedState {
@@ -55,7 +57,12 @@ impl Feed {
             failure: None,
             reading: None,
         };
-        Feed { source: Arc::new(source), state: Mutex::new(state), messages: watch::Sender::default() }
+        Feed {
+            source: Arc::new(source),
+            state: Mutex::new(state),
+            messages: watch::Sender::default(),
+            subscribed: Notify::new(),
+        }
     }
 
     pub fn source(&self) -> &Source {
@@ -64,7 +71,9 @@ impl Feed {
 
     /// The messages from now on.
     pub fn subscribe(&self) -> watch::Receiver<Arc<Message>> {
-        self.messages.subscribe()
+        let messages = self.messages.subscribe();
+        self.subscribed.notify_one();
+        messages
     }
 
     /// The current view. If it cannot be read, the last one, with the reason among its warnings.
@@ -104,10 +113,12 @@ impl Feed {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            if self.messages.receiver_count() > 0 {
-                let status = self.status().await;
-                self.send(status, false);
+            // A permit of an earlier viewer is used up, and the count is looked at again.
+            while self.messages.receiver_count() == 0 {
+                self.subscribed.notified().await;
             }
+            let status = self.status().await;
+            self.send(status, false);
         }
     }
 

@@ -8,6 +8,7 @@ use hyper::{Response, StatusCode};
 use super::feed::Feed;
 use super::response::{Content, text};
 use super::source::{Health, Source};
+use super::view::Mode;
 use crate::values;
 
 /// A process that has not reported for this long is stuck, unless the request names another time.
@@ -32,7 +33,8 @@ pub async fn readiness(feed: &Feed) -> Health {
     if let Health::Bad(reason) = feed.source().readiness() {
         return Health::Bad(reason);
     }
-    if feed.view().await.is_waiting {
+    let view = feed.view().await;
+    if view.is_waiting && view.mode == Mode::Redis {
         return Health::Bad(WAITING.into());
     }
     // Health checks have no token: the warnings of the status say more.

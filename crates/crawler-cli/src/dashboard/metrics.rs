@@ -215,7 +215,8 @@ fn processes(view: &View) -> Vec<Family> {
     let is_known = view.redis.is_some() && view.redis_up == Some(true);
     let members = if is_known { &*view.members } else { &[] };
     let alive = members.iter().filter(|(_, alive)| *alive).count();
-    let states = [("alive", alive), ("dead", members.len() - alive)];
+    let standbys = if is_known { view.standbys.len() } else { 0 };
+    let states = [("alive", alive), ("dead", members.len() - alive), ("standby", standbys)];
     let ages = members
         .iter()
         .map(|(member, _)| (vec![("member", name(member.role))], member.since_heartbeat.as_secs_f64()));

@@ -11,6 +11,7 @@ use crawler::internal::live_settings::{ControlAction, LiveSettings};
 use tokio::runtime::Handle;
 use url::Url;
 
+use self::process::PAGES_ARE_FILES;
 pub use self::process::{ProcessSource, short_name};
 pub use self::redis::RedisSource;
 pub use self::state::StateSource;
@@ -60,7 +61,11 @@ impl Source {
     pub fn starting_view(&self) -> View {
         match self {
             Source::Process(process) | Source::Role(process, _) => process.view(),
-            Source::State(state) => View::starting(&state.directory().display().to_string(), Mode::Pipeline),
+            // Until it could be read, nothing says that it runs.
+            Source::State(state) => View {
+                is_waiting: true,
+                ..View::starting(&state.directory().display().to_string(), Mode::Pipeline)
+            },
             Source::Redis(redis) => redis.waiting_view(),
         }
     }
@@ -119,6 +124,11 @@ impl Source {
     /// A stored page, as text.
     pub async fn show(&self, url: Url) -> Result<String, String> {
         let Some(crawl) = self.stored() else {
+            if let Source::Process(process) = self
+                && process.is_classic()
+            {
+                return Err(format!("cannot show stored pages: {PAGES_ARE_FILES}"));
+            }
             return Err(
                 "cannot show stored pages: the crawl is in memory, which does not keep them; start it with --state DIR or --redis URL".into()
             );
@@ -176,8 +186,21 @@ fn as_text(body: Vec<u8>) -> String {
     let utf8 = crawler::internal::html::charset::Charset::new(None, shown).utf8();
     let mut text = String::from_utf8_lossy(&utf8).into_owned();
     text.truncate(text.floor_char_boundary(MAX_SHOWN_BYTES));
+    let is_obeyed = |char: char| char.is_control() && !matches!(char, '\n' | '\t');
+    text = text.replace("\r\n", "\n").replace(is_obeyed, "\u{fffd}");
     if body.len() > MAX_SHOWN_BYTES {
         text.push_str("\n… (the rest is left out)\n");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown_text_has_no_control_characters_but_lines_and_tabs() {
+        let text = as_text(b"<p>a\x1b[2J\x07b\tc\r\nd\x00\re".to_vec());
+        assert_eq!(text, "<p>a\u{fffd}[2J\u{fffd}b\tc\nd\u{fffd}\u{fffd}e");
+    }
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crawler::OutcomeGroup;
 use crawler::internal::backend::SnapshotInternals as _;
-use crawler::internal::backend::redis::{Member, Role};
-use crawler::internal::backend::{Snapshot, WaitReason};
+use crawler::internal::backend::redis::Role;
+use crawler::internal::backend::{MAX_WAITING_HOSTS, Snapshot, WaitReason};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
 use crawler::internal::outcome::group_of_label;
@@ -16,8 +16,8 @@ use serde::Serialize;
 
 use super::view::{Rates, View};
 use super::warnings;
-use crate::live::remaining::{Budgets, History};
-use crate::live::status::why_waiting;
+use crate::live::remaining::{Budgets, History, Remaining};
+use crate::live::status::{wait_reason, why_waiting};
 use crate::summary::{by_count, group_name};
 
 /// The version of the object. It is raised when a field changes its meaning.
@@ -49,7 +49,9 @@ pub struct DashboardStatus<'v> {
     limits: LimitsJson,
     totals: Totals,
     rates: Rates,
+    /// An estimate; or else the time until the time limit, if there is one.
     remaining_seconds: Option<f64>,
+    at_most_seconds: Option<f64>,
     outcomes: Vec<Group<'v>>,
     statuses: Vec<StatusCount>,
     content_types: Vec<TypeCount<'v>>,
@@ -178,6 +180,8 @@ struct Host<'v> {
     crawl_delay: Option<f64>,
     robots: &'static str,
     waiting: Option<u64>,
+    /// Of a host that is not one of those of which the most URLs wait.
+    waiting_at_most: Option<u64>,
     why: Option<String>,
     /// For how many seconds it gets no requests.
     back_off: Option<f64>,
@@ -200,6 +204,11 @@ impl DashboardStatus<'_> {
     /// The status of a crawl at these rates.
     pub fn new(view: &View, rates: Rates) -> DashboardStatus<'_> {
         let (snapshot, statistics) = (&view.crawl.snapshot, &*view.crawl.statistics);
+        let (remaining_seconds, at_most_seconds) = match remaining(view) {
+            Some(Remaining::About(time)) => (Some(seconds(time)), None),
+            Some(Remaining::AtMost(time)) => (None, Some(seconds(time))),
+            None => (None, None),
+        };
         let end = match &view.crawl.phase {
             CrawlPhase::Ended(end) => Some(end.as_str()),
             _ => None,
@@ -217,7 +226,8 @@ impl DashboardStatus<'_> {
             limits: limits(&view.crawl.limits),
             totals: totals(view),
             rates,
-            remaining_seconds: remaining(view).map(seconds),
+            remaining_seconds,
+            at_most_seconds,
             outcomes: outcomes(view),
             statuses: statistics
                 .statuses
@@ -233,7 +243,7 @@ impl DashboardStatus<'_> {
             depths: &statistics.depths,
             queues: queues(snapshot, statistics),
             workers: workers(view),
-            frontier: frontier(&view.members),
+            frontier: frontier(view),
             redis: view.redis.as_ref(),
             hosts: hosts(&view.crawl),
             latest: statistics.latest.iter().rev().map(latest).collect(),
@@ -274,7 +284,7 @@ fn limits(limits: &Limits) -> LimitsJson {
 }
 
 /// How long the crawl will take, as the display on a terminal estimates it.
-fn remaining(view: &View) -> Option<Duration> {
+fn remaining(view: &View) -> Option<Remaining> {
     let is_running = view.crawl.phase == CrawlPhase::Running;
     let history = is_running.then(|| History::from_view(&view.crawl))?;
     history.remaining(&Budgets::from(&view.crawl.limits))
@@ -382,20 +392,23 @@ fn workers(view: &View) -> Vec<Worker<'_>> {
     (0..count).filter_map(worker).collect()
 }
 
-fn frontier(members: &[(Member, bool)]) -> Option<Frontier<'_>> {
-    if members.is_empty() {
+fn frontier(view: &View) -> Option<Frontier<'_>> {
+    if view.members.is_empty() && view.standbys.is_empty() {
         return None;
     }
-    let processes = members.iter().filter(|(member, _)| member.role == Role::Frontier);
-    let mut processes: Vec<(&Member, bool)> = processes.map(|(member, alive)| (member, *alive)).collect();
-    // The leader is alive and comes first.
-    processes.sort_by_key(|(member, alive)| (!alive, member.since_heartbeat));
-    let mut processes = processes.into_iter().map(|(member, alive)| FrontierProcess {
+    let leader = view.members.iter().find(|(member, _)| member.role == Role::Frontier);
+    let leader = leader.map(|(member, alive)| FrontierProcess {
         location: &member.location,
         heartbeat_age: seconds(member.since_heartbeat),
-        state: if alive { "alive" } else { "dead" },
+        state: if *alive { "alive" } else { "dead" },
     });
-    Some(Frontier { leader: processes.next(), standby: processes.collect() })
+    let standbys = view.standbys.iter().filter(|standby| standby.role == Role::Frontier);
+    let standby = standbys.map(|standby| FrontierProcess {
+        location: &standby.location,
+        heartbeat_age: seconds(standby.since_heartbeat),
+        state: "alive",
+    });
+    Some(Frontier { leader, standby: standby.collect() })
 }
 
 /// The busiest hosts, the slowest, those that fail, and those that hold the crawl up.
@@ -419,6 +432,7 @@ fn hosts(crawl: &CrawlView) -> Vec<Host<'_>> {
 
 fn host<'v>(name: &'v str, statistics: &'v HostStatistics, crawl: &CrawlView) -> Host<'v> {
     let waiting = crawl.snapshot.waiting_hosts().iter().find(|waiting| waiting.host == name);
+    let why = waiting.map(|waiting| wait_reason(waiting, &crawl.statistics));
     let millis = |millis: u32| f64::from(millis) / 1_000.0;
     Host {
         host: name,
@@ -431,19 +445,30 @@ fn host<'v>(name: &'v str, statistics: &'v HostStatistics, crawl: &CrawlView) ->
         last_failure: statistics.last_failure.as_deref(),
         mean_ms: statistics.mean_latency_ms(),
         max_ms: statistics.latency_max_ms,
-        delay: match waiting.map(|waiting| &waiting.why) {
-            Some(WaitReason::Delay(delay)) => seconds(*delay),
+        delay: match why {
+            Some(WaitReason::Delay(delay)) => seconds(delay),
             _ => millis(statistics.delay_ms),
         },
         crawl_delay: statistics.crawl_delay_ms.map(millis),
         robots: robots_name(statistics.robots),
         waiting: waiting.map(|waiting| waiting.waiting),
+        waiting_at_most: if waiting.is_none() { waiting_at_most(&crawl.snapshot) } else { None },
         why: waiting.map(|waiting| why_waiting(waiting, &crawl.statistics, crawl.limits.delay)),
-        back_off: waiting.and_then(|waiting| match &waiting.why {
-            WaitReason::BackingOff { for_, .. } | WaitReason::ServerDelay(for_) => Some(seconds(*for_)),
+        back_off: match why {
+            Some(WaitReason::BackingOff { for_, .. } | WaitReason::ServerDelay(for_)) => Some(seconds(for_)),
             _ => None,
-        }),
+        },
         smallest_gap: statistics.smallest_gap_ms.map(millis),
+    }
+}
+
+/// How many URLs of a host wait at most that is not listed; `None` if no host is.
+fn waiting_at_most(snapshot: &Snapshot) -> Option<u64> {
+    let listed = snapshot.waiting_hosts().iter().map(|host| host.waiting).filter(|waiting| *waiting > 0);
+    match listed.clone().count() {
+        0 => None,
+        1..MAX_WAITING_HOSTS => Some(0),
+        _ => listed.min(),
     }
 }
 
@@ -455,6 +480,7 @@ pub fn robots_name(state: RobotsState) -> &'static str {
         RobotsState::Missing => "none",
         RobotsState::Unavailable => "unavailable",
         RobotsState::Ignored => "ignored",
+        RobotsState::Failing => "failing",
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawler::internal::backend::Snapshot;
-use crawler::internal::backend::redis::Member;
+use crawler::internal::backend::redis::{Member, Standby};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
 use crawler::internal::statistics::Sample;
@@ -48,6 +48,8 @@ pub struct View {
     pub can_act: bool,
     /// The processes of a distributed crawl, and whether each is alive.
     pub members: Vec<(Member, bool)>,
+    /// The processes that wait for the role of a member.
+    pub standbys: Vec<Standby>,
     pub redis: Option<RedisHealth>,
     /// Whether Redis replies; `None` without Redis.
     pub redis_up: Option<bool>,
@@ -74,6 +76,7 @@ impl View {
             },
             can_act: false,
             members: Vec::new(),
+            standbys: Vec::new(),
             redis: None,
             redis_up: None,
             blocked: Vec::new(),

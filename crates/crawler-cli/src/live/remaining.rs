@@ -48,6 +48,15 @@ pub struct Budgets {
     pub time: Option<Duration>,
 }
 
+/// How long a crawl will take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remaining {
+    /// An estimate.
+    About(Duration),
+    /// Nothing allows an estimate, and a time limit ends the crawl then.
+    AtMost(Duration),
+}
+
 impl From<&Limits> for Budgets {
     /// The largest numbers that can be given stand for no limit.
     fn from(limits: &Limits) -> Budgets {
@@ -115,13 +124,21 @@ impl History {
     }
 
     /// How long the crawl will take, if the last minute allows an estimate: until the first budget is used up, or until no
-    /// URL is pending.
-    pub fn remaining(&self, budgets: &Budgets) -> Option<Duration> {
+    /// URL is pending. A time limit ends it at the latest, and is no estimate of its own: a small crawl ends long before.
+    pub fn remaining(&self, budgets: &Budgets) -> Option<Remaining> {
         let now = self.0.back()?;
-        let time = budgets.time.map(|time| time.as_secs_f64() - now.at);
-        let estimates = [time, self.until_used_up(budgets), self.until_none_is_pending()];
-        let seconds = estimates.into_iter().flatten().min_by(f64::total_cmp)?;
-        (seconds < MAX_REMAINING).then(|| Duration::from_secs_f64(seconds.max(0.0)))
+        let until_limit = budgets.time.map(|time| time.as_secs_f64() - now.at);
+        let estimates = [self.until_used_up(budgets), self.until_none_is_pending()];
+        let estimate = estimates.into_iter().flatten().min_by(f64::total_cmp);
+        let time =
+            |seconds: f64| (seconds < MAX_REMAINING).then(|| Duration::from_secs_f64(seconds.max(0.0)));
+        match (estimate, until_limit) {
+            (Some(estimate), limit) => {
+                time(limit.map_or(estimate, |limit| limit.min(estimate))).map(Remaining::About)
+            }
+            (None, Some(limit)) => time(limit).map(Remaining::AtMost),
+            (None, None) => None,
+        }
     }
 
     /// The time until the pages or the bytes are used up; `None` if the pending URLs may not suffice for that.
@@ -186,8 +203,12 @@ mod tests {
         history
     }
 
-    fn seconds(remaining: Option<Duration>) -> Option<u64> {
-        remaining.map(|time| time.as_secs_f64().round() as u64)
+    /// The seconds of an estimate.
+    fn seconds(remaining: Option<Remaining>) -> Option<u64> {
+        match remaining? {
+            Remaining::About(time) => Some(time.as_secs_f64().round() as u64),
+            Remaining::AtMost(_) => None,
+        }
     }
 
     const PAGES: Budgets = Budgets { pages: Some(10_000), bytes: None, time: None };
@@ -210,6 +231,17 @@ mod tests {
         assert_eq!(history.remaining(&Budgets::default()), None, "it may never end");
         let used_up = Budgets { pages: Some(1_000), ..PAGES };
         assert_eq!(seconds(history.remaining(&used_up)), Some(0));
+    }
+
+    #[test]
+    fn time_limit_caps_an_estimate_and_is_none_of_its_own() {
+        let hour = Budgets { time: Some(Duration::from_secs(3_600)), ..Budgets::default() };
+        let left = |seconds| Some(Remaining::AtMost(Duration::from_secs(seconds)));
+        assert_eq!(history(30, steady).remaining(&hour), left(3_570), "no URL limit, and ever more URLs");
+        assert_eq!(history(2, steady).remaining(&Budgets { time: hour.time, ..PAGES }), left(3_598));
+        assert_eq!(history(3_700, steady).remaining(&hour), left(0), "its requests finish");
+        let both = Budgets { time: hour.time, ..PAGES };
+        assert_eq!(seconds(history(30, steady).remaining(&both)), Some(220), "the pages are used up before");
     }
 
     #[test]
@@ -281,7 +313,7 @@ mod tests {
             found += (2_000.0 - found) * 0.05;
             let pending = (found - pages).max(0.0) as u64;
             history.add(Sample { at: second.into(), pages: pages as u64, pending, ..Sample::default() });
-            if let Some(estimate) = history.remaining(&PAGES) {
+            if let Some(Remaining::About(estimate)) = history.remaining(&PAGES) {
                 errors.push(estimate.as_secs_f64() / (100.0 - f64::from(second)).max(1.0));
             }
         }

@@ -10,8 +10,10 @@ use crawler::internal::fetch::robots::waits::RobotsWaits;
 use crawler::internal::statistics::{HostStatistics, LatestUrl, RobotsState, Statistics};
 
 use super::layout::Piece;
-use super::remaining::{Budgets, History};
-use crate::format::{bytes, clock, counted, elapsed, limit, number, rate, remaining, share_of_bytes};
+use super::remaining::{Budgets, History, Remaining};
+use crate::format::{
+    at_most, bytes, clock, counted, elapsed, limit, number, rate, remaining, share_of_bytes,
+};
 use crate::summary::Counts;
 
 /// At most this many hosts that wait, and URLs that were fetched, are kept for a display.
@@ -32,7 +34,7 @@ pub struct LiveStatus {
     pub budgets: Budgets,
     pub elapsed: Duration,
     pub page_rate: Option<f64>,
-    pub remaining: Option<Duration>,
+    pub remaining: Option<Remaining>,
     /// Said before the counts: what the crawl does if it does not run as usual.
     pub phase: Option<&'static str>,
     /// When the next URL is visited again, if nothing else is left to do.
@@ -159,7 +161,10 @@ impl LiveStatus {
             None => Piece::new(3, clock(self.elapsed)),
         };
         let rate = self.page_rate.map(|pages| Piece::new(1, rate(pages)));
-        let remaining = self.remaining.map(|time| Piece::new(2, remaining(time)));
+        let remaining = self.remaining.map(|time| match time {
+            Remaining::About(time) => Piece::new(2, remaining(time)),
+            Remaining::AtMost(time) => Piece::new(5, at_most(time)),
+        });
         let pieces = [phase, next_visit, Some(pages), Some(size), Some(time), rate, remaining];
         pieces.into_iter().flatten().collect()
     }
@@ -177,7 +182,7 @@ impl LiveStatus {
 /// The hosts that wait, those first that wait for another reason than the delay of the crawl.
 fn waiting_hosts(snapshot: &Snapshot, statistics: &Statistics, limits: &Limits) -> Vec<Waiting> {
     let mut hosts: Vec<&WaitingHost> = snapshot.waiting_hosts().iter().collect();
-    hosts.sort_by_key(|waiting| match &waiting.why {
+    hosts.sort_by_key(|waiting| match &wait_reason(waiting, statistics) {
         WaitReason::Busy | WaitReason::Paused => 2,
         WaitReason::SiteDelay(_) => 1,
         WaitReason::Delay(delay) => {
@@ -198,11 +203,26 @@ fn waiting_hosts(snapshot: &Snapshot, statistics: &Statistics, limits: &Limits) 
     hosts.into_iter().map(waiting).collect()
 }
 
+/// Why the URLs of a host wait. The frontier knows a host's delay as of its last lease, so that the first Crawl-delay seems to be
+/// a pause; the statistics know it as soon as robots.txt was read.
+pub fn wait_reason(waiting: &WaitingHost, statistics: &Statistics) -> WaitReason {
+    let host = statistics.hosts.get(&waiting.host).filter(|host| !robots_fails(host));
+    let known = host.map(|host| host.delay_ms.max(host.crawl_delay_ms.unwrap_or_default()));
+    match (&waiting.why, known.map(|delay| Duration::from_millis(delay.into()))) {
+        (WaitReason::ServerDelay(pause), Some(delay)) if delay >= *pause => WaitReason::Delay(delay),
+        (why, _) => why.clone(),
+    }
+}
+
+fn robots_fails(host: &HostStatistics) -> bool {
+    matches!(host.robots, RobotsState::Failing | RobotsState::Unavailable)
+}
+
 /// Why the URLs of a host wait, in a crawl with this delay.
 pub fn why_waiting(waiting: &WaitingHost, statistics: &Statistics, delay_of_crawl: Duration) -> String {
     let host = statistics.hosts.get(&waiting.host);
     let time = |time: Duration| limit(Duration::from_secs(time.as_secs().max(1)));
-    match &waiting.why {
+    match &wait_reason(waiting, statistics) {
         WaitReason::Delay(_) | WaitReason::Slow if let Some(cause) = failing(host) => {
             format!("failing: {cause}")
         }
@@ -215,7 +235,7 @@ pub fn why_waiting(waiting: &WaitingHost, statistics: &Statistics, delay_of_craw
         // The pause of an earlier process may be all that is known of the robots.txt here.
         WaitReason::ServerDelay(_)
             if let Some(host) = host
-                && host.robots == RobotsState::Unavailable =>
+                && robots_fails(host) =>
         {
             robots_cause(host.last_failure.as_deref().unwrap_or("it could not be fetched"))
         }

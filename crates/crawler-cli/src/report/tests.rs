@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::content::ReportContent;
+use super::content::{ReportContent, StructureNode};
 use super::example::{empty, hostile, usual};
 use super::{html, markdown};
 
@@ -137,4 +137,36 @@ fn policy_allows_only_the_style_sheet_and_the_script_of_the_report() {
     assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
     assert!(!policy.contains("unsafe"), "{policy}");
     assert!(!html.contains(" style=\"") && !html.contains(" onclick"), "{html}");
+}
+
+#[test]
+fn structure_of_a_broad_crawl_has_a_named_box_for_the_small_hosts_and_a_folded_list() {
+    let mut content = usual(1, 0);
+    let host = |index: usize, urls| StructureNode {
+        name: format!("host-{index}.test"),
+        pages: urls,
+        urls,
+        ..StructureNode::default()
+    };
+    let small = |content: &mut ReportContent, large: u64, count: usize| {
+        let mut hosts: Vec<StructureNode> = (0..count).map(|index| host(index, 1)).collect();
+        hosts.splice(0..0, (large > 0).then(|| host(count, large)));
+        let urls = large + count as u64 + 1_300;
+        content.urls.structure = StructureNode {
+            urls,
+            pages: urls,
+            children: hosts,
+            omitted: (1_300, 1_300),
+            ..StructureNode::default()
+        };
+        html::render(content)
+    };
+    let html = small(&mut content, 0, 200);
+    assert!(
+        html.contains("<text x=\"7\" y=\"17\">1,500 hosts</text>")
+            && html.contains("height=\"28\"><title>Str")
+    );
+    assert!(html.contains("<summary class=\"count\">170 more</summary>"), "the first 30 are shown");
+    let html = small(&mut content, 1_000, 200);
+    assert!(html.contains("<text x=\"7\" y=\"17\">and 1,500 more hosts</text>"), "{html}");
 }

@@ -163,16 +163,7 @@ fn hostile_titles_urls_and_stored_pages_stay_text() {
 fn every_text_of_a_status_stays_text_and_missing_or_enormous_values_are_shown() {
     let mut browser = Browser::start();
     for status in [hostile_status(), json!({"version": 1})] {
-        let headers = |response: Response| {
-            response.header("content-security-policy", POLICY).header("x-content-type-options", "nosniff")
-        };
-        let event = format!("retry: 100\nevent: status\ndata: {status}\n\n");
-        let site = Site::new()
-            .response("/", headers(Response::page(page::INDEX)))
-            .response("/style.css", headers(Response::text(page::STYLE).content_type("text/css")))
-            .response("/script.js", headers(Response::text(page::SCRIPT).content_type("text/javascript")))
-            .response("/events", headers(Response::text(event).content_type("text/event-stream")));
-        let web = serve(site);
+        let web = serving(&status);
         for width in [360, 768, 1440] {
             let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 700});
             browser.call("Emulation.setDeviceMetricsOverride", size);
@@ -187,6 +178,54 @@ fn every_text_of_a_status_stays_text_and_missing_or_enormous_values_are_shown() 
         }
         // This page does not connect again any more.
         browser.navigate("about:blank");
+    }
+}
+
+/// A server of the page whose stream has one status.
+fn serving(status: &Value) -> Web {
+    let headers = |response: Response| {
+        response.header("content-security-policy", POLICY).header("x-content-type-options", "nosniff")
+    };
+    let event = format!("retry: 100\nevent: status\ndata: {status}\n\n");
+    let site = Site::new()
+        .response("/", headers(Response::page(page::INDEX)))
+        .response("/style.css", headers(Response::text(page::STYLE).content_type("text/css")))
+        .response("/script.js", headers(Response::text(page::SCRIPT).content_type("text/javascript")))
+        .response("/events", headers(Response::text(event).content_type("text/event-stream")));
+    serve(site)
+}
+
+#[test]
+#[ignore = "needs chromium: run by make test"]
+fn texts_of_the_pipeline_do_not_overlap_and_bars_have_tracks_of_one_length() {
+    let mut browser = Browser::start();
+    let priority: Vec<Value> =
+        (0..9).map(|queue| json!({"queue": queue, "from": queue, "to": queue, "length": 5})).collect();
+    let web = serving(&json!({
+        "version": 1, "mode": "pipeline", "phase": "running", "depths": [1, 0, 300],
+        "at_most_seconds": 7_140, "statuses": [{"status": 200, "count": 123_456}, {"status": 404, "count": 1}],
+        "queues": {"url_queue": 6_948, "overflow": 1_234_567, "priority": priority, "leased": 1_024, "in_flight": 999},
+        "workers": (0..3).map(|id| json!({"id": id, "leased": id})).collect::<Vec<_>>(),
+    }));
+    let overlaps = "(() => {
+        const boxes = [...document.querySelectorAll('#picture text')].map((text) => [text.textContent, text.getBoundingClientRect()]);
+        return boxes.flatMap(([one, a], index) => boxes.slice(index + 1)
+            .filter(([, b]) => a.left < b.right && b.left < a.right && a.top + 2 < b.bottom - 2 && b.top + 2 < a.bottom - 2)
+            .map(([other]) => `${one} / ${other}`));
+    })()";
+    for width in [375, 800, 1024, 1160, 1440] {
+        let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 700});
+        browser.call("Emulation.setDeviceMetricsOverride", size);
+        open(&mut browser, web.port());
+        browser.until("document.querySelectorAll('#picture text').length > 9");
+        assert_eq!(browser.evaluate(overlaps), json!([]), "{width}");
+        let tracks = "new Set([...document.querySelectorAll('#statuses .track')].map((track) => track.clientWidth)).size";
+        assert_eq!(browser.evaluate(tracks), 1, "{width}");
+        let heights = "[...document.querySelectorAll('#depths rect')].every((rect) =>
+            Math.abs(rect.getBoundingClientRect().height - Number(rect.getAttribute('height'))) < 0.6)";
+        assert_eq!(browser.evaluate(heights), true, "{width}");
+        let left = browser.evaluate("document.querySelector('#left').textContent");
+        assert_eq!(left, "At most 1 h 59 m left (--max-time).");
     }
 }
 

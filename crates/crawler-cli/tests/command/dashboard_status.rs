@@ -96,6 +96,13 @@ fn why_of_a_crawl_in_memory_says_what_it_knows_and_what_to_use() {
         answer.contains("not known") && answer.contains("use crawler crawl with --state DIR"),
         "{answer}"
     );
+    until("a recent URL", || {
+        let latest = server.status()["latest"][0]["url"].as_str().unwrap_or_default().to_owned();
+        let answer = why(server, &latest);
+        answer.contains("outcome: ") && !answer.contains("--redis")
+    });
+    let show = server.get(&format!("/api/show?url={}", web.url("/0")));
+    assert!(show.status == 404 && show.body.contains("are files in its page directory"), "{show:?}");
     kill(classic);
 }
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 use testweb::{Request, Response, Site, Web};
 
 use crate::common::{Running, binary, linking_to, run, serve};
+use crate::pipeline::Pipeline;
 use crate::state::StateDir;
 
 /// A site whose page `/slow` responds after a minute.
@@ -174,4 +175,23 @@ fn crawl_runs_without_a_socket_and_says_so_once() {
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn why_and_status_name_the_robots_txt_for_which_the_only_url_of_a_host_waits() {
+    let (web, place) = (serve(Site::new().fallback(|_: &Request| Response::status(503))), StateDir::new());
+    let seed = web.url("/");
+    let crawl = Pipeline::bare(&seed).with("--similarity 0 --delay 1s --state").with_one(place.state());
+    let mut crawl = crawl.start();
+    crawl.until("the reason", |_| {
+        let why = binary().args(["why", &seed, "--state", &place.state()]).output().unwrap();
+        let why = String::from_utf8_lossy(&why.stdout).into_owned();
+        why.contains("outcome: pending\n  waits: robots.txt fails (HTTP 503")
+    });
+    let text = run(&["status", &place.state()]).expect(0).stdout;
+    let host = seed.trim_start_matches("http://").trim_end_matches('/');
+    let line = text.lines().find(|line| line.starts_with("Waiting: ")).unwrap_or_default();
+    assert!(line.contains(host) && line.contains("robots.txt fails (HTTP 503"), "{text}");
+    crawl.signal(Signal::KILL);
+    crawl.wait().expect(137);
 }

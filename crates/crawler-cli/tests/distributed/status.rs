@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use serde_json::json;
+
+use super::dashboard::{INTERVAL, server_of};
 use super::fixture::{Fixture, is_over};
-use super::process::Process;
+use super::process::{Process, poll};
 use super::terminal::{Screen, Terminal};
 
 /// Whether the screen shows the lines of a running crawl, once.
@@ -112,4 +115,44 @@ fn watched_status_survives_a_restart_of_redis() {
     let (status, output) = watch.wait();
     assert_eq!(status, Some(0), "{output}");
     assert!(output.contains("Crawl 'crawl': finished\n"), "{output}");
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn standby_of_the_frontier_is_listed_and_takes_over_when_the_frontier_is_killed() {
+    let fixture = Fixture::slow(4, 6);
+    fixture.submit(&fixture.seed(), &[]);
+    let leader = Process::start(fixture.crawler(&["frontier"]));
+    fixture.wait_for_status("the frontier", |status| status["members"][0]["role"] == "frontier");
+    assert_eq!(fixture.status()["standbys"], json!([]));
+    let standby = Process::start(fixture.crawler(&["frontier"]));
+    let mut dashboard = Process::start(fixture.crawler(&["dashboard", "--redis"]));
+    let server = server_of(&mut dashboard);
+    let pid = |process: &Process| json!(process.pid().as_raw_nonzero().get());
+    fixture.wait_for_status("the standby", |status| {
+        let standbys = status["standbys"].as_array().unwrap();
+        standbys.len() == 1 && standbys[0]["role"] == "frontier" && standbys[0]["pid"] == pid(&standby)
+    });
+    let name = format!("pid {} on host ", pid(&standby));
+    let text = fixture.run(&["status"]);
+    assert!(text.contains(&format!("\nFrontier, standby: {name}")), "{text}");
+    poll("the standby on the dashboard", INTERVAL, || {
+        let (frontier, metrics) = (&server.status()["frontier"], server.get("/metrics").body);
+        frontier["standby"][0]["location"].as_str().is_some_and(|location| location.starts_with(&name))
+            && frontier["leader"]["location"].as_str().is_some_and(|location| !location.starts_with(&name))
+            && metrics.contains("\ncrawler_members{state=\"standby\"} 1\n")
+    });
+
+    leader.signal(Signal::KILL);
+    fixture.wait_for_status("the standby to lead", |status| {
+        status["members"][0]["pid"] == pid(&standby) && status["standbys"] == json!([])
+    });
+    poll("the new leader on the dashboard", INTERVAL, || {
+        let frontier = &server.status()["frontier"];
+        frontier["leader"]["location"].as_str().is_some_and(|location| location.starts_with(&name))
+            && frontier["standby"] == json!([])
+    });
+    Process::start(fixture.crawler(&["worker"])).wait_for_success();
+    standby.wait_for_success();
+    fixture.check();
 }

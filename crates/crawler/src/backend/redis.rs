@@ -40,7 +40,7 @@ pub use self::frontier_process::{FrontierEnd, FrontierProcess};
 pub use self::health::RedisHealth;
 use self::keys::CrawlKeys;
 pub use self::keys::is_name;
-pub use self::members::{CrawlInfo, CrawlState, JoinResult, Member, Phase, Role, crawl_info};
+pub use self::members::{CrawlInfo, CrawlState, JoinResult, Member, Phase, Role, Standby, crawl_info};
 pub use self::opening::no_such_crawl;
 use super::BackendError;
 use crate::error::StorageErrorKind;

@@ -23,6 +23,15 @@ pub struct WaitingHost {
     pub why: WaitReason,
 }
 
+impl WaitingHost {
+    /// Adds a host whose URLs are all leased and wait for this reason, unless it is listed.
+    pub(crate) fn add_unlisted(hosts: &mut Vec<WaitingHost>, host: &str, why: WaitReason) {
+        if hosts.iter().all(|listed| listed.host != host) {
+            hosts.push(WaitingHost { host: host.to_owned(), waiting: 0, leased: 1, why });
+        }
+    }
+}
+
 /// Why the URLs of a host wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitReason {

@@ -10,8 +10,8 @@ use super::statistics_parts::PartReader;
 use super::{MemberReport, SharedCrawl, StoredReport, end_name, phase_of, statistics_parts};
 pub use crate::backend::redis::CrawlInfo;
 pub use crate::backend::redis::RedisHealth;
-use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role, Stored};
-use crate::backend::{AdmitCounts, Snapshot, WaitReason};
+use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role, Standby, Stored};
+use crate::backend::{AdmitCounts, MAX_WAITING_HOSTS, Snapshot, WaitReason, WaitingHost};
 use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crate::error::{Error, StorageError, StorageErrorKind, redis_error};
 use crate::live_settings::{
@@ -57,6 +57,8 @@ pub struct CrawlStatus {
     pub state: CrawlState,
     /// The processes that take part in it.
     pub members: Vec<Member>,
+    /// The processes that wait for the role of a member.
+    pub standbys: Vec<Standby>,
     /// Counters and queue lengths.
     pub snapshot: Snapshot,
     /// What the requests and URLs of all workers were like.
@@ -194,11 +196,15 @@ impl RemoteCrawl {
         let prioritizer_service = reports.into_iter().find_map(|report| report.prioritizer_service);
         let mut snapshot = Snapshot { prioritizer_service, ..self.control.snapshot().await? };
         let (statistics, limits) = self.parts.read(&self.control, &members, &state).await?;
-        name_robots_waits(&mut snapshot, &statistics);
+        let (_, live) = self.control.live_settings().await?;
+        if !live.is_paused && matches!(state.phase, Phase::Seeding | Phase::Running) {
+            name_robots_waits(&mut snapshot, &statistics);
+        }
         // Its display is not worth an error.
         let redis = self.control.health().await.unwrap_or_default();
-        let (_, live) = self.control.live_settings().await?;
-        Ok(CrawlStatus { state, members, snapshot, statistics, limits, redis, live })
+        let mut standbys = self.control.standbys().await?;
+        standbys.retain(|standby| !is_surely_dead(&standby.token));
+        Ok(CrawlStatus { state, members, standbys, snapshot, statistics, limits, redis, live })
     }
 
     /// The processes that take part in the crawl, and its state.
@@ -303,14 +309,16 @@ impl RemoteCrawl {
     }
 }
 
-/// Names robots.txt as the reason for which hosts wait: the frontier does not know that, only the workers do.
+/// Names robots.txt as the reason for which hosts wait: the frontier does not know that, only the workers do. A host whose only URL
+/// waits for it is listed too.
 fn name_robots_waits(snapshot: &mut Snapshot, statistics: &Statistics) {
-    for waiting in snapshot.waiting_hosts.iter_mut().filter(|host| host.why != WaitReason::Paused) {
-        if let Some(host) = statistics.hosts.get(&waiting.host)
-            && host.robots == RobotsState::Unavailable
-        {
-            let cause = host.last_failure.as_deref().unwrap_or("it could not be fetched");
-            waiting.why = WaitReason::RobotsTxt(cause.to_owned());
+    let failing = statistics.hosts.iter().filter(|(_, host)| host.robots == RobotsState::Failing);
+    for (name, host) in failing.take(MAX_WAITING_HOSTS) {
+        let cause = host.last_failure.as_deref().unwrap_or("it could not be fetched");
+        let why = WaitReason::RobotsTxt(cause.to_owned());
+        match snapshot.waiting_hosts.iter_mut().find(|waiting| waiting.host == name) {
+            Some(waiting) => waiting.why = why,
+            None => WaitingHost::add_unlisted(&mut snapshot.waiting_hosts, name, why),
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::runtime;
 use super::live_control::LiveWorkers;
 use super::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
 use crate::backend::durable::StateWriter;
-use crate::backend::{Backend, BackendError, Snapshot, WaitReason, WorkerId};
+use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
 use crate::crawl_view::{CrawlMonitor, CrawlPhase};
 use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
@@ -292,10 +292,8 @@ impl<R: Backend> LocalRun<'_, R> {
     async fn snapshot(&self, crawler: &Crawler) -> Result<Snapshot, BackendError> {
         let prioritizer_service = crawler.pagerank.as_ref().map(|pagerank| pagerank.stats());
         let mut snapshot = Snapshot { prioritizer_service, ..self.backend.snapshot().await? };
-        for host in snapshot.waiting_hosts.iter_mut().filter(|host| host.why != WaitReason::Paused) {
-            if let Some(cause) = crawler.robots_waits.cause_of(&host.host) {
-                host.why = WaitReason::RobotsTxt(cause);
-            }
+        if self.monitor.phase() != CrawlPhase::Paused {
+            crawler.robots_waits.add_to(&mut snapshot.waiting_hosts);
         }
         Ok(snapshot)
     }

@@ -58,7 +58,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn candidate(depth: u32, linking_pages: u32) -> Candidate {
-        Candidate::new("http://example.org/", depth, linking_pages)
+        Candidate::for_test("http://example.org/", depth, linking_pages)
     }
 
     fn number(depth: u32, linking_pages: u32) -> u8 {

@@ -35,6 +35,8 @@ pub enum RobotsState {
     Unavailable,
     /// The crawl does not fetch it.
     Ignored,
+    /// It could not be fetched yet: it is requested again, and the URLs of the host wait.
+    Failing,
 }
 
 /// What the requests to a host were like.

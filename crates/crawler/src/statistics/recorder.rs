@@ -199,7 +199,7 @@ impl Recorder {
             RobotsState::Rules => statistics.robots_txt.fetched += 1,
             RobotsState::Missing => statistics.robots_txt.missing += 1,
             RobotsState::Unavailable => statistics.robots_txt.unavailable += 1,
-            RobotsState::Unknown | RobotsState::Ignored => {}
+            RobotsState::Unknown | RobotsState::Ignored | RobotsState::Failing => {}
         }
         let now = SystemTime::now();
         let change = |host: &mut HostStatistics| {
@@ -213,7 +213,7 @@ impl Recorder {
     pub fn record_robots_wait(&self, host: &str) {
         let now = SystemTime::now();
         let change = |host: &mut HostStatistics| {
-            (host.robots, host.robots_at) = (RobotsState::Unavailable, Some(now));
+            (host.robots, host.robots_at) = (RobotsState::Failing, Some(now));
         };
         self.statistics().hosts.change(host, || self.new_host(), change);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::durable::StateStatus;
-use crawler::internal::backend::redis::{Member, Phase, Role};
+use crawler::internal::backend::redis::{Member, Phase, Role, Standby};
 use crawler::internal::backend::{Budget, Snapshot};
 use crawler::internal::classic::ClassicReport;
 use crawler::internal::classic::ClassicReportInternals as _;
@@ -124,6 +124,7 @@ pub struct CrawlStatusJson<'s> {
     #[serde(flatten)]
     counts: Counts,
     members: Vec<MemberJson<'s>>,
+    standbys: Vec<StandbyJson<'s>>,
     pagerank: Option<PageRankJson<'s>>,
     /// Traffic between all processes and Redis; null until the crawl ends.
     redis: Option<Traffic>,
@@ -141,6 +142,15 @@ struct MemberJson<'s> {
     domains: Option<usize>,
     leased: Option<usize>,
     dead: bool,
+}
+
+/// A process that waits for the role of a member.
+#[derive(Serialize)]
+struct StandbyJson<'s> {
+    role: String,
+    process: &'s str,
+    pid: Option<u32>,
+    seconds_since_heartbeat: f64,
 }
 
 impl StateJson {
@@ -316,6 +326,7 @@ impl<'s> CrawlStatusJson<'s> {
             elapsed_seconds: rounded(status.state.elapsed.as_secs_f64()),
             counts,
             members: status.members.iter().map(|member| MemberJson::new(member, snapshot)).collect(),
+            standbys: status.standbys.iter().map(StandbyJson::new).collect(),
             pagerank: PageRankJson::new(snapshot),
             redis,
         }
@@ -331,15 +342,30 @@ impl<'s> MemberJson<'s> {
         MemberJson {
             domains: load.map(|(domains, _)| domains),
             leased: load.map(|(_, leased)| leased),
-            role: match member.role {
-                Role::Frontier => "frontier".into(),
-                Role::Worker(id) => format!("worker {}", id.0),
-            },
+            role: role_name(member.role),
             process: &member.location,
             pid: member.process(),
             seconds_since_heartbeat: member.since_heartbeat.as_secs_f64(),
             dead: member.is_dead,
         }
+    }
+}
+
+impl<'s> StandbyJson<'s> {
+    fn new(standby: &'s Standby) -> StandbyJson<'s> {
+        StandbyJson {
+            role: role_name(standby.role),
+            process: &standby.location,
+            pid: standby.process(),
+            seconds_since_heartbeat: standby.since_heartbeat.as_secs_f64(),
+        }
+    }
+}
+
+fn role_name(role: Role) -> String {
+    match role {
+        Role::Frontier => "frontier".into(),
+        Role::Worker(id) => format!("worker {}", id.0),
     }
 }
 

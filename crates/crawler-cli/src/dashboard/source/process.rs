@@ -17,6 +17,9 @@ use super::{Health, blocked};
 use crate::args::CrawlOptions;
 use crate::commands::inspect::{self, IN_MEMORY};
 
+/// Where the pages of a classic crawl are.
+pub(super) const PAGES_ARE_FILES: &str = "the pages of a classic crawl are files in its page directory";
+
 /// Why nothing is known of a URL of a classic crawl.
 const IN_CLASSIC_CRAWL: &str =
     "a classic crawl records only its latest URLs; use crawler crawl with --state DIR to ask about all";
@@ -82,6 +85,11 @@ impl ProcessSource {
         self.latest().take_if(|(_, view)| !matches!(view.phase, CrawlPhase::Ended(_)));
     }
 
+    /// Whether it is a crawl in classic mode.
+    pub(super) fn is_classic(&self) -> bool {
+        self.0.mode == Mode::Classic
+    }
+
     /// Whether it is a process of a distributed crawl, which can be without a crawl.
     fn is_role(&self) -> bool {
         self.0.mode == Mode::Redis
@@ -142,7 +150,8 @@ impl ProcessSource {
             (Some(found), _) => {
                 let status = found.status.map(|status| format!("  status: {status}\n")).unwrap_or_default();
                 let outcome = format!("  outcome: {}\n{status}  depth: {}\n", found.outcome, found.depth);
-                format!("{normal}\n{outcome}  no more is known: {IN_MEMORY}\n")
+                let reason = if self.is_classic() { IN_CLASSIC_CRAWL } else { IN_MEMORY };
+                format!("{normal}\n{outcome}  no more is known: {reason}\n")
             }
             (None, Some(options)) => inspect::why_without_state(url, options),
             (None, None) => {

@@ -152,6 +152,7 @@ fn view_of(status: CrawlStatus, shared: &SharedCrawl) -> View {
         .map(|member| (RemoteCrawl::is_alive(&member, shared), member))
         .map(|(alive, member)| (member, alive))
         .collect();
+    view.standbys = status.standbys;
     (view.redis, view.redis_up) = (Some(status.redis), Some(true));
     view.blocked = blocked(status.live);
     if view.can_act {

@@ -118,10 +118,15 @@ fn hosts_wait_for_the_reason_that_holds_them_up() {
     assert_eq!(reason(resting, |_| ()), "backing off, next try in 40 s: timeout");
     // A host that asks for a pause does so with a status that counts as a failure.
     assert_eq!(reason(pause(), failing(1)), "waits 59 s, as the server requested");
-    let robots = |host: &mut HostStatistics| {
-        (host.robots, host.last_failure) = (RobotsState::Unavailable, Some("HTTP 503".into()));
-    };
-    assert_eq!(reason(pause(), robots), "robots.txt fails (HTTP 503)");
+    // The frontier does not know a Crawl-delay before the first response.
+    let of_robots = |host: &mut HostStatistics| host.crawl_delay_ms = Some(60_000);
+    assert_eq!(reason(pause(), of_robots), "delay 1 m 00 s (robots.txt)");
+    for state in [RobotsState::Failing, RobotsState::Unavailable] {
+        let robots = |host: &mut HostStatistics| {
+            (host.robots, host.last_failure) = (state, Some("HTTP 503".into()));
+        };
+        assert_eq!(reason(pause(), robots), "robots.txt fails (HTTP 503)");
+    }
 }
 
 #[test]
@@ -158,7 +163,10 @@ fn unlimited_crawl_has_no_budgets() {
     let time = Limits { max_time: Some(Duration::from_secs(3_600)), ..limits.clone() };
     let headline = |limits| joined(&status(&CrawlView { limits, ..view() }).headline());
     assert_eq!(headline(limits), "256 pages · 11.8 MB · 0:06");
-    assert_eq!(headline(time), "256 pages · 11.8 MB · 0:06 of 1 h 00 m · about 1 h left");
+    assert_eq!(
+        headline(time),
+        "256 pages · 11.8 MB · 0:06 of 1 h 00 m · at most 59 m 54 s left (--max-time)"
+    );
 }
 
 #[test]

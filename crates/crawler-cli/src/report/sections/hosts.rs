@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crawler::internal::statistics::HostStatistics;
 use crawler::internal::statistics::host_table::MAX_HOSTS;
+use crawler::internal::statistics::{HostStatistics, RobotsState};
 
 use super::{milliseconds, percent};
 use crate::dashboard::robots_name;
@@ -125,20 +125,24 @@ pub fn politeness(content: &ReportContent) -> Option<Section<'static>> {
         .collect();
     gaps.sort_by_key(|(name, _, gap)| (*gap, *name));
     let robots = &statistics.robots_txt;
-    if gaps.is_empty() && robots.fetched + robots.missing + robots.unavailable == 0 {
+    let failing =
+        statistics.hosts.iter().filter(|(_, host)| host.robots == RobotsState::Failing).count() as u64;
+    let requested = robots.fetched + robots.missing + robots.unavailable + failing;
+    if gaps.is_empty() && requested == 0 {
         return None;
     }
     let mut section = Section::new("politeness", "Politeness");
     if let Some((name, _, gap)) = gaps.first() {
         section.say(smallest_gap(content, name, *gap, &gaps));
     }
-    if robots.fetched + robots.missing + robots.unavailable > 0 {
+    if requested > 0 {
         section.say(format!(
-            "robots.txt: {} with rules, {} missing, {} that could not be fetched; {} disallowed. A crawl that is resumed, and each \
-             worker that gets a host, requests it again.",
+            "robots.txt: {} with rules, {} missing, {} given up after failures, {} still failing; {} disallowed. The file of a host is \
+             fetched and counted again when the crawl is resumed, and when another worker takes the host over.",
             counted(robots.fetched, "file"),
             number(robots.missing),
             number(robots.unavailable),
+            number(failing),
             counted(robots.disallowed, "URL")
         ));
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::super::Snapshot;
+use super::super::{Snapshot, WaitReason};
 use super::disk_storage::DiskStorage;
 use super::file_reader::FileReader;
 use super::open::StateWriter;
@@ -160,6 +160,13 @@ impl Shared {
             let snapshot = Snapshot { network_down, prioritizer_service, waiting_hosts, ..now };
             let (view, live) = (self.monitor.view(snapshot), self.monitor.live_settings());
             return StateReply::Status(Box::new(StateStatus::of_this_process(view, live)));
+        }
+        if let StateQuery::WaitReason(host) = query {
+            // The state does not know of robots.txt.
+            let listed = unpoisoned(&self.progress).why_waiting(&host);
+            let of_robots = listed.filter(|why| matches!(why, WaitReason::RobotsTxt(_)));
+            let why = of_robots.or_else(|| self.state.state().wait_reason(&host));
+            return StateReply::WaitReason(why);
         }
         if let StateQuery::Control(action) = query {
             return StateReply::Control(self.control.apply(action));

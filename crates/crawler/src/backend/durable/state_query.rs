@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::BackendError;
 use super::super::linking_pages::{FoundLinks, LinkTargets};
 use super::super::stored_url::StoredUrl;
+use super::super::{BackendError, WaitReason};
 use super::file_reader::FileReader;
 use super::outputs::RecordedOutput;
 use super::state_reader::{StateStatus, UrlHistory};
@@ -19,6 +19,8 @@ pub(super) enum StateQuery {
     Metadata,
     Outputs,
     History(String),
+    /// The host of a pending URL.
+    WaitReason(String),
     Content(String),
     Pages(usize),
     SeedIndex,
@@ -39,6 +41,7 @@ pub(super) enum StateReply {
     Metadata(Vec<u8>),
     Outputs(Vec<RecordedOutput>),
     History(Option<UrlHistory>),
+    WaitReason(Option<WaitReason>),
     Content(Option<Vec<u8>>),
     Pages(Vec<String>),
     /// The secret of the hashes, and the index.
@@ -64,6 +67,8 @@ impl StateQuery {
             StateQuery::Metadata => StateReply::Metadata(reader.metadata()?),
             StateQuery::Outputs => StateReply::Outputs(reader.outputs()?),
             StateQuery::History(url) => StateReply::History(reader.history(url)?),
+            // Only the process that runs a crawl knows it.
+            StateQuery::WaitReason(_) => StateReply::WaitReason(None),
             StateQuery::Content(url) => StateReply::Content(reader.content(&url)?),
             StateQuery::Pages(max) => StateReply::Pages(reader.pages(max)?),
             StateQuery::LinkingPages(targets, strip_query, first) => {

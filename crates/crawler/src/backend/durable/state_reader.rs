@@ -9,9 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::super::Snapshot;
 use super::super::linking_pages::{FoundLinks, LinkTargets, LinkingPages};
 use super::super::stored_url::StoredUrl;
+use super::super::{Snapshot, WaitReason};
 use super::file_reader::FileReader;
 use super::open::{check_is_directory, read_hash_key};
 use super::outputs::RecordedOutput;
@@ -23,7 +23,7 @@ use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::html::normal_form;
 use crate::live_settings::{ControlAction, ControlError, LiveSettings};
-use crate::origin::without_credentials;
+use crate::origin::{throttle_key, without_credentials};
 use crate::scope::Scope;
 use crate::seed_list::SeedIndex;
 use crate::similarity::HashKey;
@@ -230,6 +230,16 @@ impl StateReader {
             }
         }
         Ok(None)
+    }
+
+    /// Returns why a pending URL waits; `None` if no process runs the crawl, or it is not known.
+    #[doc(hidden)]
+    pub fn wait_reason(&mut self, url: &Url) -> Result<Option<WaitReason>, Error> {
+        let host = throttle_key(&admitted_form(url)).to_owned();
+        match self.reply(StateQuery::WaitReason(host))? {
+            StateReply::WaitReason(why) => Ok(why),
+            other => Err(other.unexpected()),
+        }
     }
 
     /// Returns the stored pages that link to a URL. The crawl removes query parameters of these patterns from links. Stops

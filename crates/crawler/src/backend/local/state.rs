@@ -596,6 +596,14 @@ impl<S: Storage> LocalState<S> {
         hosts
     }
 
+    /// Why the pending URLs of a host wait, if that is known.
+    pub(crate) fn wait_reason(&self, host: &str) -> Option<WaitReason> {
+        match self.clock.is_paused() {
+            true => Some(WaitReason::Paused),
+            false => self.waiting.reason_of(host, &self.cooldowns),
+        }
+    }
+
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         let (stored_pages, stored_bytes) = self.content.pages_and_bytes();
         let waiting_hosts = self.waiting_hosts();

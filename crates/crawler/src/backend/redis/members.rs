@@ -101,7 +101,32 @@ pub struct Member {
 impl Member {
     /// The process id.
     pub fn process(&self) -> Option<u32> {
-        self.token.split('/').nth(1)?.parse().ok()
+        process_of(&self.token)
+    }
+}
+
+/// The process id in a token.
+fn process_of(token: &str) -> Option<u32> {
+    token.split('/').nth(1)?.parse().ok()
+}
+
+/// A process that waits for a role which another process has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standby {
+    /// The role for which it waits.
+    pub role: Role,
+    /// Identifies the process.
+    pub token: String,
+    /// The process id and host, for people.
+    pub location: String,
+    /// The time since its last sign of life, which it gives about every second.
+    pub since_heartbeat: Duration,
+}
+
+impl Standby {
+    /// The process id.
+    pub fn process(&self) -> Option<u32> {
+        process_of(&self.token)
     }
 }
 
@@ -118,7 +143,7 @@ pub enum JoinResult {
 type StateReply = (String, String, u64, u64, u64, bool, u64, bool);
 
 impl CrawlControl {
-    /// Takes a role, or that of a worker whose number is free. The member `dead` is known to be dead, unless it has sent a
+    /// Takes a role, or that of a worker whose number is free; waits as a standby for one that is taken. The member `dead` is known to be dead, unless it has sent a
     /// heartbeat since.
     pub async fn join(
         &self,
@@ -157,6 +182,19 @@ impl CrawlControl {
     /// The members, and the state of the crawl.
     pub async fn members(&self) -> Result<(Vec<Member>, CrawlState)> {
         list_members(&self.shared.data).await
+    }
+
+    /// The processes that wait for a role, those that wait for the same one in a constant order.
+    pub async fn standbys(&self) -> Result<Vec<Standby>> {
+        let rows: Vec<(String, String, String, u64)> =
+            self.ask(self.member_script(&scripts::LIST_STANDBYS)).await?;
+        let standby = |(role, token, location, age): (String, String, String, u64)| {
+            let (role, since_heartbeat) = (Role::named(&role)?, Duration::from_millis(age));
+            Some(Standby { role, token, location, since_heartbeat })
+        };
+        let mut standbys: Vec<Standby> = rows.into_iter().filter_map(standby).collect();
+        standbys.sort_by(|one, other| (one.role, &one.token).cmp(&(other.role, &other.token)));
+        Ok(standbys)
     }
 
     /// Declares a member dead, unless it has sent a heartbeat since. Returns whether it is.

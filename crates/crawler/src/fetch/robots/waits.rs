@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use crate::backend::{MAX_WAITING_HOSTS, WaitReason, WaitingHost};
 use crate::log;
-use crate::origin::Origin;
+use crate::origin::{Origin, throttle_key};
 use crate::outcome::Outcome;
 
 /// How often [`RobotsWaits::report`] checks whether a site waits.
@@ -52,6 +53,19 @@ impl RobotsWaits {
         let waits = self.lock();
         let sites = ["http://", "https://"].map(|scheme| format!("{scheme}{host}"));
         sites.iter().find_map(|site| waits.get(site)).cloned()
+    }
+
+    /// Names robots.txt as the reason for which hosts wait. A host whose only URL waits for it is listed too.
+    pub(crate) fn add_to(&self, waiting_hosts: &mut Vec<WaitingHost>) {
+        for host in waiting_hosts.iter_mut() {
+            if let Some(cause) = self.cause_of(&host.host) {
+                host.why = WaitReason::RobotsTxt(cause);
+            }
+        }
+        for (site, cause) in self.lock().iter().take(MAX_WAITING_HOSTS) {
+            let why = WaitReason::RobotsTxt(cause.clone());
+            WaitingHost::add_unlisted(waiting_hosts, throttle_key(site), why);
+        }
     }
 
     /// Reports waiting sites to a function, at most once per minute.

@@ -5,18 +5,27 @@ const robotsOf = (host) => {
   return Number.isFinite(host.crawl_delay) ? `${state}, delay ${setting(host.crawl_delay)}` : state;
 };
 
+// Exact numbers are known of the hosts of which the most URLs wait.
+const waitingOf = (host) => {
+  if (Number.isFinite(host.waiting)) {
+    return short(host.waiting);
+  }
+  const most = host.waiting_at_most;
+  return Number.isFinite(most) ? (most > 0 ? `≤ ${short(most)}` : "0") : "–";
+};
+
 const HOST_COLUMNS = [
   { key: "host", name: "Host", text: true },
   { key: "requests", name: "Requests", show: (host) => short(host.requests) },
   { key: "pages", name: "Pages", extra: true, show: (host) => short(host.pages) },
   { key: "bytes", name: "Data", extra: true, show: (host) => bytes(host.bytes) },
-  { key: "failures", name: "Failed", show: (host) => short(host.failures), tone: (host) => (host.failures > 0 ? "bad" : "") },
-  { key: "mean_ms", name: "Mean", show: (host) => (host.requests > 0 ? milliseconds(host.mean_ms) : "–") },
-  { key: "max_ms", name: "Max", extra: true, rare: true, show: (host) => (host.requests > 0 ? milliseconds(host.max_ms) : "–") },
+  { key: "failures", name: "Failed requests", show: (host) => short(host.failures), tone: (host) => (host.failures > 0 ? "bad" : "") },
+  { key: "mean_ms", name: "Mean response", show: (host) => (host.requests > 0 ? milliseconds(host.mean_ms) : "–") },
+  { key: "max_ms", name: "Longest", extra: true, rare: true, show: (host) => (host.requests > 0 ? milliseconds(host.max_ms) : "–") },
   { key: "delay", name: "Delay", show: (host) => (Number.isFinite(host.delay) ? setting(host.delay) : "–") },
   { key: "smallest_gap", name: "Smallest gap", extra: true, rare: true, show: (host) => (Number.isFinite(host.smallest_gap) ? setting(host.smallest_gap) : "–") },
   { key: "robots", name: "robots.txt", text: true, show: robotsOf },
-  { key: "waiting", name: "Waiting", show: (host) => (Number.isFinite(host.waiting) ? short(host.waiting) : "–") },
+  { key: "waiting", name: "Waiting", show: waitingOf },
 ];
 
 const VIEWS = {

@@ -18,12 +18,18 @@ const showBudgets = (status) => {
   ];
   const runs = status.phase === "running";
   each(byId("budget-rows"), rows, (row) => row.name, makeBudget, showBudget);
-  const left = status.remaining_seconds;
-  say(byId("left"), runs && Number.isFinite(left) && left < FAR ? `About ${about(left)} left at this speed.` : runs ? "" : phaseSentence(status));
+  say(byId("left"), runs ? timeLeft(status) : phaseSentence(status));
   pairs(byId("settings"), [
     ["Delay per host", Number.isFinite(limits.delay) ? setting(limits.delay) : null],
     ["Maximum depth", Number.isFinite(limits.max_depth) ? number(limits.max_depth) : "none"],
   ]);
+};
+
+const timeLeft = ({ remaining_seconds: left, at_most_seconds: atMost }) => {
+  if (Number.isFinite(left) && left < FAR) {
+    return `About ${about(left)} left at this speed.`;
+  }
+  return Number.isFinite(atMost) && atMost < FAR ? `At most ${duration(atMost)} left (--max-time).` : "";
 };
 
 const phaseSentence = ({ phase }) =>

@@ -2,12 +2,17 @@
 
 const NARROW = 700;
 const MAX_CELLS = 200;
+
+// The mean width of a character of a name, and the height of stages without a drawing: the length has room below the name.
+const NAME_CHARACTER = 7.4;
+const LOW_STAGE = 78;
 const sum = (counts) => counts.reduce((total, count) => total + finite(count), 0);
 
 const stagesOf = (status) => {
   const queues = status.queues || {};
   const priority = list(queues.priority);
   const workers = list(status.workers);
+  const hasEnded = status.phase === "ended";
   const waiting = sum(priority.map((queue) => queue.length));
   const leased = Math.max(finite(queues.leased), sum(workers.map((worker) => worker.leased)));
   return {
@@ -15,12 +20,12 @@ const stagesOf = (status) => {
     workers,
     all: [
       { key: "queue", name: "URL queue", count: finite(queues.url_queue) + finite(queues.overflow), where: "in the URL queue",
-        note: finite(queues.overflow) > 0 ? `${short(queues.overflow)} in the overflow` : "new URLs, in order" },
+        note: hasEnded ? "for the next run" : finite(queues.overflow) > 0 ? `${short(queues.overflow)} in the overflow` : "new URLs, in order" },
       { key: "prioritizer", name: "Prioritizer", count: null, note: "assigns priorities" },
       { key: "priority", name: "Priority queues", count: waiting, where: "in the priority queues", note: "best first, by host" },
       { key: "router", name: "Router", count: null, note: "delay, one owner per domain" },
       { key: "workers", name: workers.length === 1 ? "1 worker" : `${number(workers.length)} workers`, count: leased,
-        where: "leased to workers", note: `${counted(queues.in_flight, "request")} in flight` },
+        where: "leased to workers", note: hasEnded ? "the crawl has ended" : `${counted(queues.in_flight, "request")} in flight` },
     ],
   };
 };
@@ -83,11 +88,19 @@ const drawStage = (picture, stage, { x, y, width, height }, isMost) => {
     shape("rect", { x: x + 0.5, y: y + 0.5, width: width - 1, height: height - 1, rx: 8, class: isMost ? "stage most" : "stage" }),
     shape("text", { x: x + 12, y: y + 22, class: "name" }, stage.name),
   );
+  let top = y + 41;
   if (stage.count !== null) {
-    picture.append(shape("text", { x: x + width - 12, y: y + 22, class: "number end" }, short(stage.count)));
+    const fits = (text) => (stage.name.length + text.length + 1) * NAME_CHARACTER <= width - 24;
+    const beside = [short(stage.count), tiny(stage.count)].find(fits);
+    if (beside) {
+      picture.append(shape("text", { x: x + width - 12, y: y + 22, class: "number end" }, beside));
+    } else if (height <= LOW_STAGE) {
+      picture.append(shape("text", { x: x + 12, y: y + 40, class: "number" }, short(stage.count)));
+      top = y + 55;
+    }
   }
   wrap(stage.note, Math.floor((width - 24) / 6.2)).forEach((line, index) => {
-    picture.append(shape("text", { x: x + 12, y: y + 41 + 15 * index, class: "tiny" }, line));
+    picture.append(shape("text", { x: x + 12, y: top + 15 * index, class: "tiny" }, line));
   });
 };
 
@@ -169,7 +182,7 @@ const widePlaces = (width) => {
   let x = 0;
   let previous = null;
   for (const [key, part] of Object.entries(parts)) {
-    const place = { x, y: 0, width: Math.floor(room * part), height: key === "priority" || key === "workers" ? tall : 78 };
+    const place = { x, y: 0, width: Math.floor(room * part), height: key === "priority" || key === "workers" ? tall : LOW_STAGE };
     places[key] = place;
     if (previous) {
       places.arrows.push(right(previous, place));

@@ -54,6 +54,13 @@ impl<Q: Default> WaitingUrls<Q> {
         most
     }
 
+    /// Why the URLs of a host wait; `None` if none waits in its queues, and no delay or back-off of the host is the reason.
+    pub(in super::super) fn reason_of(&self, name: &str, cooldowns: &HostCooldowns) -> Option<WaitReason> {
+        let host = self.hosts.get(name)?;
+        let why = self.why_waiting(name, host, cooldowns);
+        (host.has_urls() || why != WaitReason::Busy).then_some(why)
+    }
+
     fn search_most_waiting(&self) -> Vec<Arc<str>> {
         let mut most = BinaryHeap::with_capacity(MAX_WAITING_HOSTS + 1);
         for (name, host) in self.hosts.iter().filter(|(_, host)| host.has_urls()) {
