@@ -19,7 +19,7 @@ use crate::time_text::time_text;
 use crate::visit::VisitSettings;
 
 /// The layout of the keys. A crawl of another layout is refused.
-const LAYOUT: u32 = 10;
+const LAYOUT: u32 = 11;
 
 /// What may be raised when a crawl is resumed.
 const BUDGETS: [&str; 4] = ["--max-pages", "--max-bytes", "--max-pages-per-host", "--max-pages-per-site"];
