@@ -1,7 +1,7 @@
 //! Runs one role of a distributed crawl, which processes share through Redis: the frontier or a worker.
 
 pub mod crawl_loss;
-mod failure_detector;
+pub mod failure_detector;
 mod frontier_role;
 mod live_worker;
 mod process_identity;
@@ -65,6 +65,11 @@ impl SharedCrawl {
     /// A crawl with the default timeout. Messages are discarded.
     pub fn new(redis: RedisCrawl) -> SharedCrawl {
         SharedCrawl { redis, dead_after: DEAD_AFTER, notice: Arc::new(|_| {}) }
+    }
+
+    /// The time between two heartbeats of a member.
+    pub fn heartbeat_interval(&self) -> Duration {
+        heartbeat_interval(self.dead_after)
     }
 }
 
@@ -205,7 +210,7 @@ impl Membership {
     }
 
     fn heartbeat_interval(&self) -> Duration {
-        (self.dead_after / HEARTBEATS_PER_TIMEOUT).min(MAX_HEARTBEAT_INTERVAL)
+        heartbeat_interval(self.dead_after)
     }
 
     /// Sends a heartbeat. Returns whether the process still is a member, and the state of the crawl.
@@ -236,6 +241,10 @@ impl Crawler {
         let settings = BackendConfig { workers: 0, ..self.settings.clone() };
         CrawlControl::open(redis, settings).await
     }
+}
+
+fn heartbeat_interval(dead_after: Duration) -> Duration {
+    (dead_after / HEARTBEATS_PER_TIMEOUT).min(MAX_HEARTBEAT_INTERVAL)
 }
 
 /// Whether Redis has no crawl of this name.

@@ -9,6 +9,9 @@ pub const REDIS_REPLIES_AGAIN: &str = "answers again after";
 /// The frontier has declared a worker dead; the seconds without a heartbeat follow.
 pub const DECLARED_DEAD: &str = "is declared dead: no heartbeat for ";
 
+/// The controller kills a process that sends no heartbeats.
+pub const HANGS: &str = " hangs: it has sent no heartbeat; killing it";
+
 /// The controller restarts a process that exited.
 pub const RESTARTED: &str = "restarting it";
 
