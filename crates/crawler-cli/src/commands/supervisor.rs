@@ -125,7 +125,9 @@ impl Supervisor {
     pub(super) fn has_start_due_since(&self, since: Instant) -> bool {
         let due = since..=Instant::now();
         self.roles.values().any(|supervised| {
-            supervised.child.is_none() && supervised.next_start != since && due.contains(&supervised.next_start)
+            supervised.child.is_none()
+                && supervised.next_start != since
+                && due.contains(&supervised.next_start)
         })
     }
 
@@ -142,7 +144,8 @@ impl Supervisor {
             let Some(member) = &supervised.member else { continue };
             let is_needed = is_running || *role == Role::Frontier;
             if self.failures.is_dead(member) && is_needed {
-                let message = format!("{role} ({}) hangs: it has sent no heartbeat; killing it", member.location);
+                let message =
+                    format!("{role} ({}) hangs: it has sent no heartbeat; killing it", member.location);
                 self.display.print(&format!("crawler: {message}"));
                 supervised.send(Signal::KILL);
                 supervised.member = None;
