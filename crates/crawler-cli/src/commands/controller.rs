@@ -228,6 +228,8 @@ async fn supervise(
             continue;
         }
         last_query = Some(Instant::now());
+        // While the children cannot send heartbeats, they do not hang.
+        remote.wait_until_writable().await?;
         let (members, state) = remote.members().await?;
         let is_active = matches!(state.phase, Phase::Seeding | Phase::Running);
         if !is_active && let Some(report) = remote.report(resumed).await? {
