@@ -1,7 +1,7 @@
 //! Runs one role of a distributed crawl, which processes share through Redis: the frontier or a worker.
 
 pub mod crawl_loss;
-mod failure_detector;
+pub mod failure_detector;
 mod frontier_role;
 mod live_worker;
 mod process_identity;
@@ -44,9 +44,6 @@ const HEARTBEATS_PER_TIMEOUT: u32 = 15;
 /// a long timeout.
 const MAX_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a process that waits for a role checks whether the role is free.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
-
 /// The time between two reports of a role's status.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -65,6 +62,11 @@ impl SharedCrawl {
     /// A crawl with the default timeout. Messages are discarded.
     pub fn new(redis: RedisCrawl) -> SharedCrawl {
         SharedCrawl { redis, dead_after: DEAD_AFTER, notice: Arc::new(|_| {}) }
+    }
+
+    /// The time between two heartbeats of a member.
+    pub fn heartbeat_interval(&self) -> Duration {
+        heartbeat_interval(self.dead_after)
     }
 }
 
@@ -160,6 +162,15 @@ impl Membership {
             let joined = control.join(wanted, token, location, dead.as_ref()).await?;
             let (role, joined_at) = match joined {
                 JoinResult::Joined(role, joined_at) => (role, joined_at),
+                JoinResult::NoCrawl => {
+                    if loss.is_gone(&control.members().await?.1.phase) {
+                        return Ok(Err(RoleExit::Gone));
+                    }
+                    tokio::select! {
+                        () = crawler.stop.stop_requested() => return Ok(Err(RoleExit::Stopped)),
+                        () = sleep(shared.heartbeat_interval()) => continue,
+                    }
+                }
                 JoinResult::Taken(member) => {
                     if is_surely_dead(&member.token) || failures.is_dead(&member) {
                         dead = Some(member);
@@ -173,7 +184,7 @@ impl Membership {
                     }
                     tokio::select! {
                         () = crawler.stop.stop_requested() => return Ok(Err(RoleExit::Stopped)),
-                        () = sleep(POLL_INTERVAL) => {}
+                        () = sleep(shared.heartbeat_interval()) => {}
                     }
                     let phase = control.members().await?.1.phase;
                     if loss.is_final(&phase) {
@@ -205,7 +216,7 @@ impl Membership {
     }
 
     fn heartbeat_interval(&self) -> Duration {
-        (self.dead_after / HEARTBEATS_PER_TIMEOUT).min(MAX_HEARTBEAT_INTERVAL)
+        heartbeat_interval(self.dead_after)
     }
 
     /// Sends a heartbeat. Returns whether the process still is a member, and the state of the crawl.
@@ -231,11 +242,31 @@ impl Membership {
 impl Crawler {
     /// Opens this crawl on Redis.
     pub(super) async fn open_on_redis(&self, shared: &SharedCrawl) -> Result<CrawlControl, BackendError> {
-        let redis = RedisCrawl { delay: self.config.delay, ..shared.redis.clone() };
-        // Workers join later.
-        let settings = BackendConfig { workers: 0, ..self.settings.clone() };
+        let (redis, settings) = self.on_redis(shared);
         CrawlControl::open(redis, settings).await
     }
+
+    /// The same if the crawl exists. `None` if it was purged meanwhile: a role creates no crawl.
+    async fn open_existing(&self, shared: &SharedCrawl) -> Result<Option<CrawlControl>, BackendError> {
+        let (redis, settings) = self.on_redis(shared);
+        match CrawlControl::open_existing(redis, settings).await {
+            Err(BackendError::Redis(error)) if error.kind() == StorageErrorKind::NotFound => {
+                log::warned(&*shared.notice, &error.to_string());
+                Ok(None)
+            }
+            opened => opened.map(Some),
+        }
+    }
+
+    fn on_redis(&self, shared: &SharedCrawl) -> (RedisCrawl, BackendConfig) {
+        let redis = RedisCrawl { delay: self.config.delay, ..shared.redis.clone() };
+        // Workers join later.
+        (redis, BackendConfig { workers: 0, ..self.settings.clone() })
+    }
+}
+
+fn heartbeat_interval(dead_after: Duration) -> Duration {
+    (dead_after / HEARTBEATS_PER_TIMEOUT).min(MAX_HEARTBEAT_INTERVAL)
 }
 
 /// Whether Redis has no crawl of this name.

@@ -34,7 +34,7 @@ use crate::printable::print_error;
 use crate::report::at_end::{self, EndReport};
 use crate::{EXIT_USAGE, signals};
 
-/// How often the controller checks the crawl and its children.
+/// How often the controller checks whether a child has exited, or a stop was requested.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a crawl may take to stop, in addition to the time in which dead processes are detected.
@@ -204,11 +204,22 @@ async fn supervise(
     display: &Display,
     stop: &StopHandle,
 ) -> Result<CrawlReport, Error> {
-    let mut last_shown = Instant::now();
+    let (mut last_shown, mut last_query) = (Instant::now(), None::<Instant>);
     let (mut stop_sent, mut loss_detector) = (None, CrawlLossDetector::new(shared));
     loop {
         // Before the phase is read: children exit after the phase has changed to ended.
-        supervisor.reap();
+        let has_exited = supervisor.reap();
+        let is_stopping = stop.is_stop_requested() && stop_sent.is_none();
+        if let Some(last_query) = last_query
+            && last_query.elapsed() < shared.heartbeat_interval()
+            && !(has_exited || is_stopping || supervisor.has_start_due_since(last_query))
+        {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            continue;
+        }
+        last_query = Some(Instant::now());
+        // While the children cannot send heartbeats, they do not hang.
+        remote.wait_until_writable().await?;
         let (members, state) = remote.members().await?;
         let is_active = matches!(state.phase, Phase::Seeding | Phase::Running);
         if !is_active && let Some(report) = remote.report(resumed).await? {
@@ -222,7 +233,7 @@ async fn supervise(
             tokio::time::sleep(POLL_INTERVAL).await;
             continue;
         }
-        if stop.is_stop_requested() && stop_sent.is_none() {
+        if is_stopping {
             stop_sent = Some(Instant::now());
             remote.stop().await?;
         }
@@ -232,12 +243,12 @@ async fn supervise(
         }
         // The frontier is needed until it has summed up the crawl, workers only while there is work.
         let is_running = is_active && !stop.is_stop_requested();
+        supervisor.kill_hung(is_running, &members);
         supervisor.restart_exited(is_running, |role| RemoteCrawl::is_taken(&members, role, shared))?;
         if last_shown.elapsed() >= SHOW_INTERVAL {
             last_shown = Instant::now();
             let status = remote.status().await?;
             display.show_with(&status.view(), warnings::of_redis(&status.redis));
         }
-        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

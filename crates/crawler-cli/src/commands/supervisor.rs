@@ -11,8 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crawler::internal::backend::WorkerId;
-use crawler::internal::backend::redis::Role;
+use crawler::internal::backend::redis::{Member, Role};
 use crawler::internal::distributed::SharedCrawl;
+use crawler::internal::distributed::failure_detector::FailureDetector;
 use crawler::internal::error::redis_error;
 use crawler::{Error, StorageErrorKind};
 use rustix::process::{Pid, Signal, kill_process};
@@ -62,11 +63,14 @@ pub(super) struct Supervisor {
     display: Arc<Display>,
     reader: StdoutReader,
     roles: BTreeMap<Role, SupervisedRole>,
+    failures: FailureDetector,
 }
 
 /// A role and its child process.
 struct SupervisedRole {
     child: Option<Child>,
+    /// The child as it was last seen among the members of the crawl.
+    member: Option<Member>,
     /// How the child exited, until [`Supervisor::restart_exited`] has handled it.
     exit: Option<ExitStatus>,
     started: Instant,
@@ -102,17 +106,51 @@ impl Supervisor {
             display,
             reader,
             roles: roles.map(|role| (role, SupervisedRole::new())).collect(),
+            failures: FailureDetector::new(shared.dead_after),
         }
     }
 
-    /// Notices which children have exited.
+    /// Notices which children have exited. Returns whether there is an exit to handle.
     ///
     /// The controller must read the crawl's phase after this and before [`restart_exited`](Self::restart_exited). A child
     /// that exits because the crawl has ended does so after the phase has changed, so the controller then sees the new phase
     /// and does not take the exit for a failure.
-    pub(super) fn reap(&mut self) {
+    pub(super) fn reap(&mut self) -> bool {
         self.roles.values_mut().for_each(SupervisedRole::reap);
         self.roles.values_mut().for_each(SupervisedRole::pass_on_hangup);
+        self.roles.values().any(|supervised| supervised.exit.is_some())
+    }
+
+    /// Whether the pause before the start of a role has ended since a moment.
+    pub(super) fn has_start_due_since(&self, since: Instant) -> bool {
+        let due = since..=Instant::now();
+        self.roles.values().any(|supervised| {
+            supervised.child.is_none()
+                && supervised.next_start != since
+                && due.contains(&supervised.next_start)
+        })
+    }
+
+    /// Kills the children that have joined the crawl and hang: their heartbeats are missing for as long as it takes to
+    /// declare a member dead, also after another process has removed them from the members. An outage of Redis, after which
+    /// the next call comes late, kills none. If the crawl is not running, workers may take longer to finish.
+    pub(super) fn kill_hung(&mut self, is_running: bool, members: &[Member]) {
+        for (role, supervised) in &mut self.roles {
+            let Some(pid) = supervised.child.as_ref().map(Child::id) else { continue };
+            let is_child = |member: &&Member| member.role == *role && member.process() == Some(pid);
+            if let Some(member) = members.iter().find(is_child) {
+                supervised.member = Some(member.clone());
+            }
+            let Some(member) = &supervised.member else { continue };
+            let is_needed = is_running || *role == Role::Frontier;
+            if self.failures.is_dead(member) && is_needed {
+                let message =
+                    format!("{role} ({}) hangs: it has sent no heartbeat; killing it", member.location);
+                self.display.print(&format!("crawler: {message}"));
+                supervised.send(Signal::KILL);
+                supervised.member = None;
+            }
+        }
     }
 
     /// Restarts the roles whose children have exited, and starts those that have none, except roles that a process of
@@ -243,6 +281,7 @@ impl SupervisedRole {
         let now = Instant::now();
         SupervisedRole {
             child: None,
+            member: None,
             exit: None,
             started: now,
             next_start: now,
@@ -273,7 +312,7 @@ impl SupervisedRole {
         if let Some(child) = &mut self.child
             && let Ok(Some(status)) = child.try_wait()
         {
-            (self.child, self.exit) = (None, Some(status));
+            (self.child, self.member, self.exit) = (None, None, Some(status));
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, kill_process};
 
 use super::fixture::{Fixture, is_over, members};
-use super::messages::{DECLARED_DEAD, RESTARTED};
+use super::messages::{DECLARED_DEAD, HANGS, RESTARTED, prints};
 use super::process::Process;
 
 /// Long enough for the heartbeats of processes on a busy machine, short enough for a test.
@@ -103,15 +103,45 @@ fn urls_of_a_dead_worker_are_reassigned() {
 #[ignore = "needs redis-server: run by make test"]
 fn worker_that_was_suspended_finds_itself_declared_dead_and_joins_again() {
     let fixture = Fixture::slow(12, 25);
-    let mut controller = fixture.start_crawl(3, &["--dead-after", "2s"]);
+    fixture.submit(&fixture.gate_url(), &["--dead-after", "2s"]);
+    // No controller replaces it.
+    let mut roles = fixture.hold_web_until_joined(4, || {
+        let roles = ["frontier", "worker", "worker", "worker"];
+        roles.map(|role| Process::start(fixture.crawler(&[role]))).into()
+    });
+    fixture.wait_for_pages(20);
     let suspended = fixture.process_of("worker 1").unwrap();
     kill_process(suspended, Signal::STOP).unwrap();
-    controller.wait_for_output("worker 1 to be declared dead", |output| {
+    roles[0].wait_for_output("worker 1 to be declared dead", |output| {
         output.lines().any(|line| line.contains("worker 1 ") && line.contains(DECLARED_DEAD))
     });
     kill_process(suspended, Signal::CONT).unwrap();
-    controller.wait_for_success();
+    for role in roles {
+        role.wait_for_success();
+    }
     fixture.check();
+}
+
+fn hang_and_check(role: &str, name: &str) {
+    let fixture = Fixture::slow(12, 15);
+    let controller = fixture.start_crawl(1, &["--dead-after", "2s"]);
+    kill_process(fixture.process_of(role).unwrap(), Signal::STOP).unwrap();
+    let output = controller.wait_for_success();
+    assert!(prints(&output, "crawler: ", name, HANGS), "{output}");
+    assert!(output.contains(&format!("{name} exited (signal: 9 (SIGKILL)); {RESTARTED}")), "{output}");
+    fixture.check();
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn controller_replaces_its_only_worker_when_it_hangs() {
+    hang_and_check("worker 0", "worker 0");
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn controller_replaces_its_frontier_when_it_hangs() {
+    hang_and_check("frontier", "the frontier");
 }
 
 #[test]

@@ -26,20 +26,15 @@ fn own_page(request: &Request) -> Response {
     Response::page(format!("{} {}", request.authority, request.path))
 }
 
-/// A controller with two workers.
+/// A controller with two workers, without robots.txt.
 fn crawl(fixture: &Fixture, more: &[&str]) -> Process {
+    crawl_obeying_robots(fixture, &[&["--ignore-robots"], more].concat())
+}
+
+fn crawl_obeying_robots(fixture: &Fixture, more: &[&str]) -> Process {
     let start = fixture.web.url_of("start.test", "/");
     let mut crawl = fixture.crawler(&["crawl", &start, "--redis", &fixture.redis_url, "--workers", "2"]);
-    crawl.args([
-        "--ignore-robots",
-        "--delay",
-        "0",
-        "--similarity",
-        "0",
-        "--allow-private",
-        "--resolve",
-        "*=127.0.0.1",
-    ]);
+    crawl.args(["--delay", "0", "--similarity", "0", "--allow-private", "--resolve", "*=127.0.0.1"]);
     crawl.args(more);
     Process::start(crawl)
 }
@@ -117,4 +112,27 @@ fn crawl_of_small_pages_is_as_fast_with_a_small_byte_limit_as_with_a_large_one()
         let large = time(&format!("large{round}"), "10GB");
         ratios.push(time(&format!("small{round}"), "5MB").as_secs_f64() / large.as_secs_f64());
     }
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn urls_that_wait_for_a_failing_robots_txt_do_not_hold_the_last_pages_of_a_limit() {
+    let stuck = (0..6).map(|number| format!("stuck{number}.test"));
+    let hosts = stuck.chain((0..200).map(|number| format!("good{number}.test"))).collect();
+    let fixture = fixture(hosts, |request| match (request.authority.starts_with("stuck"), &*request.path) {
+        (true, _) => Response::status(503),
+        (false, "/robots.txt") => Response::status(404),
+        // The other URLs are leased meanwhile.
+        (false, _) => own_page(request).delay(Duration::from_millis(100)),
+    });
+    let limits = ["--max-pages", "60", "--concurrency", "8"];
+    let crawl = crawl_obeying_robots(&fixture, &limits);
+    wait_for("the start page", || fixture.web.hits() > 0);
+    let started = Instant::now();
+    let output = crawl.wait_for_success();
+    let elapsed = started.elapsed();
+    assert!(output.contains("60 pages (--max-pages)"), "{output}");
+    // The URLs of the stuck hosts wait for minutes.
+    assert!(elapsed < Duration::from_secs(40), "{elapsed:?}: {output}");
+    assert!(fixture.web.log().iter().any(|hit| hit.host.starts_with("stuck")), "{output}");
 }

@@ -9,6 +9,9 @@ pub const REDIS_REPLIES_AGAIN: &str = "answers again after";
 /// The frontier has declared a worker dead; the seconds without a heartbeat follow.
 pub const DECLARED_DEAD: &str = "is declared dead: no heartbeat for ";
 
+/// The controller kills a process that sends no heartbeats.
+pub const HANGS: &str = " hangs: it has sent no heartbeat; killing it";
+
 /// The controller restarts a process that exited.
 pub const RESTARTED: &str = "restarting it";
 
@@ -30,6 +33,9 @@ pub const CRAWL_PURGED_WHILE_RUNNING: &str = "the crawl 'crawl' is gone: it was 
 
 /// A worker waits for another process that has its ID.
 pub const ID_IN_USE: [&str; 2] = ["worker 3 is already running (pid", "waiting for it to exit"];
+
+/// A worker waits for a process that has its part files, but is no member any more.
+pub const WAITING_FOR_PARTS: &str = "waiting for the part files of worker 0: another process still has them";
 
 /// The crawl was stopped by the stop command.
 pub const STOPPED: &str = "Stopped: on request";

@@ -1,11 +1,14 @@
 //! Roles started by hand: before the crawl, after it, and with options of their own.
 
 use std::fs;
+use std::time::Duration;
 
 use rustix::process::Signal;
 
 use super::fixture::{Fixture, LONG_DELAY, is_over, members};
-use super::messages::{CRAWL_PURGED, ID_IN_USE, STOPPED, WAITING_FOR_CRAWL, WAITING_FOR_REDIS};
+use super::messages::{
+    CRAWL_PURGED, ID_IN_USE, STOPPED, WAITING_FOR_CRAWL, WAITING_FOR_PARTS, WAITING_FOR_REDIS,
+};
 use super::process::{Process, run, texts};
 
 #[test]
@@ -140,6 +143,30 @@ fn purge_of_a_running_crawl_needs_force() {
     let reason = if status == Some(0) { STOPPED } else { CRAWL_PURGED };
     assert!(matches!(status, Some(0 | 1)) && output.contains(reason), "{status:?}: {output}");
     assert_eq!(fixture.redis.query::<i64>("DBSIZE"), 0);
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn worker_that_waits_for_the_part_files_of_a_hung_one_leaves_nothing_in_a_crawl_that_is_purged() {
+    let fixture = Fixture::slow(8, 12);
+    fixture.submit(&fixture.seed(), &["--dead-after", "3s"]);
+    let role = |arguments: &[&str]| Process::start(fixture.crawler(arguments));
+    let (frontier, hung) = (role(&["frontier"]), role(&["worker", "--id", "0"]));
+    fixture.wait_for_pages(5);
+    hung.signal(Signal::STOP);
+    fixture.wait_for_status("the hung worker to be removed", |status| members(status) == 1);
+    let mut waiting = role(&["worker", "--id", "0", "--stay"]);
+    waiting.wait_for_output("it waits", |output| output.contains(WAITING_FOR_PARTS));
+    fixture.run(&["purge", "--force"]);
+    waiting.wait_for_output("it notices the purge", |output| output.contains(WAITING_FOR_CRAWL));
+    frontier.signal(Signal::KILL);
+    hung.signal(Signal::CONT);
+    hung.signal(Signal::KILL);
+    // Later than any process that would join or write again.
+    std::thread::sleep(Duration::from_secs(3));
+    let keys: Vec<String> = fixture.redis.query("KEYS *");
+    assert!(keys.iter().all(|key| key.ends_with(":purged")), "{keys:?}");
+    drop((waiting, frontier, hung));
 }
 
 #[test]

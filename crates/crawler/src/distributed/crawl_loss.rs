@@ -40,6 +40,15 @@ impl CrawlLossDetector {
         self.is_final_at(phase, Instant::now())
     }
 
+    /// The same, and reports it.
+    pub(super) fn is_gone(&mut self, phase: &Phase) -> bool {
+        let is_gone = self.is_final(phase);
+        if is_gone {
+            log::warned(&*self.notice, &self.message(phase));
+        }
+        is_gone
+    }
+
     fn is_final_at(&mut self, phase: &Phase, now: Instant) -> bool {
         match phase {
             Phase::Purged => true,

@@ -8,7 +8,7 @@ use crate::backend::redis::Member;
 
 /// Measures the time since each member's last heartbeat with this process's own clock. A Redis outage resets
 /// all timers, because no heartbeat can arrive during it.
-pub(super) struct FailureDetector {
+pub struct FailureDetector {
     dead_after: Duration,
     /// By the member's token.
     heartbeats: HashMap<String, LastHeartbeat>,
@@ -24,13 +24,14 @@ struct LastHeartbeat {
 }
 
 impl FailureDetector {
-    pub(super) fn new(dead_after: Duration) -> FailureDetector {
+    /// A detector that declares a member dead after this time.
+    pub fn new(dead_after: Duration) -> FailureDetector {
         FailureDetector { dead_after, heartbeats: HashMap::new(), last_check: Instant::now() }
     }
 
     /// Whether a member has sent no heartbeat for too long. Call it regularly: a long time between calls
     /// resets all timers.
-    pub(super) fn is_dead(&mut self, member: &Member) -> bool {
+    pub fn is_dead(&mut self, member: &Member) -> bool {
         self.is_dead_at(member, Instant::now())
     }
 

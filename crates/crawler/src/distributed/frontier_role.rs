@@ -77,7 +77,8 @@ impl Crawler {
     pub(super) fn run_as_frontier(mut self, shared: &SharedCrawl) -> Result<RoleExit, Error> {
         self.derive_settings();
         block_on(async {
-            let control = Arc::new(self.open_on_redis(shared).await?);
+            let Some(control) = self.open_existing(shared).await? else { return Ok(RoleExit::Gone) };
+            let control = Arc::new(control);
             let mut membership = match Membership::join(control, Some(Role::Frontier), &self, shared).await? {
                 Ok(membership) => membership,
                 Err(exit) => return Ok(exit),

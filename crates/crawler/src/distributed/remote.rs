@@ -1,6 +1,7 @@
 //! Controls a distributed crawl from outside its processes: starts it, shows its status, stops it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use url::Url;
 
@@ -212,6 +213,13 @@ impl RemoteCrawl {
         Ok(self.control.members().await?)
     }
 
+    /// Waits until Redis takes heartbeats, which a read-only one does not.
+    pub async fn wait_until_writable(&self) -> Result<(), Error> {
+        // No member has this token, so nothing is written.
+        self.control.heartbeat(Role::Frontier, "", Duration::ZERO).await?;
+        Ok(())
+    }
+
     /// Whether a member that seems alive has this role.
     pub fn is_taken(members: &[Member], role: Role, shared: &SharedCrawl) -> bool {
         members.iter().any(|member| member.role == role && RemoteCrawl::is_alive(member, shared))
@@ -326,7 +334,6 @@ fn name_robots_waits(snapshot: &mut Snapshot, statistics: &Statistics) {
 #[cfg(test)]
 mod tests {
     use std::error::Error as _;
-    use std::time::Duration;
 
     use super::*;
     use crate::backend::redis::RedisCrawl;

@@ -50,7 +50,8 @@ impl Crawler {
     ) -> Result<RoleExit, Error> {
         self.derive_settings();
         block_on(async {
-            let control = Arc::new(self.open_on_redis(shared).await?);
+            let Some(control) = self.open_existing(shared).await? else { return Ok(RoleExit::Gone) };
+            let control = Arc::new(control);
             let seed_index = control.seed_index().await?;
             self.use_seed_index(control.hash_key(), &seed_index);
             let (membership, pipeline) = match self.join_with_part_files(&control, shared, id).await? {
@@ -73,6 +74,7 @@ impl Crawler {
     ) -> Result<Result<(Membership, Arc<PagePipeline>), RoleExit>, Error> {
         let wanted = id.map(Role::Worker);
         let (mut unusable, mut is_announced) = (None::<Membership>, false);
+        let mut loss = CrawlLossDetector::new(shared);
         loop {
             let joined = Membership::join(Arc::clone(control), wanted, self, shared).await?;
             // The number stays taken until this process has another one.
@@ -103,14 +105,22 @@ impl Crawler {
                 return Err(error);
             }
             if !std::mem::replace(&mut is_announced, true) {
-                let message = format!("waiting for the part files of worker {}: {error}", id.0);
+                let message = format!(
+                    "waiting for the part files of worker {}: another process still has them, perhaps one that hangs; \
+                     this worker continues when it exits",
+                    id.0
+                );
                 log::warned(&*shared.notice, &message);
             }
             tokio::select! {
                 () = self.stop.stop_requested() => return Ok(Err(RoleExit::Stopped)),
                 () = sleep_until(Instant::now() + PARTS_POLL_INTERVAL) => {}
             }
-            if let Phase::Ended(end) = control.members().await?.1.phase {
+            let phase = control.members().await?.1.phase;
+            if loss.is_gone(&phase) {
+                return Ok(Err(RoleExit::Gone));
+            }
+            if let Phase::Ended(end) = phase {
                 return Ok(Err(RoleExit::CrawlEnded(end_of(&end))));
             }
         }

@@ -25,10 +25,10 @@ use crate::worker::domain_claims::DomainClaim;
 use crate::worker::exchanges::LeaseExchanges;
 use crate::worker::{Permits, Worker, WorkerContext, record_failure};
 
-/// How much of a sitemap is received: more than its reader accepts, which then says that it is too large.
 /// How long a sitemap that waits for its host does not notice that the host's delay was changed.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
+/// How much of a sitemap is received: more than its reader accepts, which then says that it is too large.
 const MAX_SITEMAP_BYTES: usize = 2 * sitemap::reader::MAX_BYTES;
 
 /// The budget of one lease.

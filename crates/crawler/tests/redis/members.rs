@@ -15,6 +15,13 @@ async fn open(server: &Server) -> CrawlControl {
     TestCrawl::new(server, "members").open().await
 }
 
+/// A crawl that processes can join.
+async fn open_started(server: &Server) -> CrawlControl {
+    let control = open(server).await;
+    control.set_seeding(b"").await.unwrap();
+    control
+}
+
 async fn only_member(control: &CrawlControl) -> Member {
     let (members, _) = control.members().await.unwrap();
     assert_eq!(members.len(), 1, "{members:?}");
@@ -26,7 +33,7 @@ async fn only_member(control: &CrawlControl) -> Member {
 fn role_has_one_member_and_the_first_free_worker_id_is_assigned() {
     let server = Server::start();
     block_on(async {
-        let control = open(&server).await;
+        let control = open_started(&server).await;
         assert!(matches!(control.join(None, "a", "here", None).await.unwrap(), JoinResult::Joined(FIRST, _)));
         let second = control.join(None, "b", "here", None).await.unwrap();
         assert!(matches!(second, JoinResult::Joined(Role::Worker(WorkerId(1)), _)), "{second:?}");
@@ -42,10 +49,22 @@ fn role_has_one_member_and_the_first_free_worker_id_is_assigned() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn member_with_a_newer_heartbeat_is_not_declared_dead() {
+fn no_process_joins_a_crawl_that_redis_does_not_have() {
     let server = Server::start();
     block_on(async {
         let control = open(&server).await;
+        assert_eq!(control.join(None, "a", "here", None).await.unwrap(), JoinResult::NoCrawl);
+        let (members, state) = control.members().await.unwrap();
+        assert_eq!((members.len(), state.phase), (0, Phase::Unknown));
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn member_with_a_newer_heartbeat_is_not_declared_dead() {
+    let server = Server::start();
+    block_on(async {
+        let control = open_started(&server).await;
         control.join(Some(FIRST), "a", "here", None).await.unwrap();
         let before = only_member(&control).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -66,7 +85,7 @@ fn member_with_a_newer_heartbeat_is_not_declared_dead() {
 fn role_of_a_dead_member_is_free_only_after_its_urls_are_reassigned() {
     let server = Server::start();
     block_on(async {
-        let control = open(&server).await;
+        let control = open_started(&server).await;
         control.join(Some(FIRST), "a", "here", None).await.unwrap();
         let member = only_member(&control).await;
         assert!(control.declare_dead(&member).await.unwrap());

@@ -160,6 +160,7 @@ fn crawl_continues_when_redis_has_memory_again_and_heartbeats_need_none() {
         let crawl = TestCrawl::new(&server, "full");
         let frontier = crawl.take_over().await;
         let (control, worker) = (crawl.open().await, crawl.worker(0, 1).await);
+        control.set_seeding(b"").await.unwrap();
         control.join(Some(Role::Frontier), "f", "here", None).await.unwrap();
         crawl.seed(hosts(10)).await;
         let leases = lease(&worker, 10).await;

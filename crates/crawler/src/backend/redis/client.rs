@@ -17,7 +17,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use self::exchange::{Exchange, Pending};
+use self::exchange::Exchange;
 use super::super::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
     DiscoveredUrl, DomainTransfer, HostClaim, HostDelay, Lease, Snapshot, TaskId, TransferResult,
@@ -28,7 +28,7 @@ use super::connection::Call;
 use super::control::Shared as CrawlShared;
 use super::data::CrawlData;
 use super::home::AbortOnDrop;
-use super::messages::{FrontierMessage, LeaseRef, NewContent, Position, Request, Session, decode, encode};
+use super::messages::{FrontierMessage, LeaseRef, NewContent, Position, Request, Session, decode};
 use crate::backend::local::state::StoreResult;
 use crate::backend::local::{BackendConfig, compress, secret};
 use crate::error::StorageErrorKind;
@@ -153,16 +153,7 @@ impl Shared {
 
     /// Gives a request its number, and lets it be sent.
     fn start(&self, request: &Request) -> Result<oneshot::Receiver<Vec<u8>>> {
-        let request = encode(request);
-        let mut exchange = self.working()?;
-        let (reply, replied) = oneshot::channel();
-        if !exchange.is_waiting() {
-            exchange.last_reply = Instant::now();
-        }
-        exchange.last_request += 1;
-        let number = exchange.last_request;
-        exchange.pending.insert(number, Pending { request, reply });
-        drop(exchange);
+        let replied = self.working()?.start(request);
         self.to_send.notify_one();
         Ok(replied)
     }

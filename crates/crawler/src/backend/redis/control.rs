@@ -68,7 +68,12 @@ impl CrawlControl {
     /// Begins a crawl, or joins the one of this name. Then the settings must be the same, except for the number of workers
     /// and larger budgets.
     pub async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<CrawlControl> {
-        Ok(CrawlControl::new(opening::open(place, settings).await?))
+        Ok(CrawlControl::new(opening::open(place, settings, true).await?))
+    }
+
+    /// Joins the crawl of this name. An error if Redis does not have it.
+    pub async fn open_existing(place: RedisCrawl, settings: BackendConfig) -> Result<CrawlControl> {
+        Ok(CrawlControl::new(opening::open(place, settings, false).await?))
     }
 
     /// Looks at a crawl that exists, to show its status or to stop it.

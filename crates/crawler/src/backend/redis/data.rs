@@ -18,8 +18,8 @@ use crate::error::StorageErrorKind;
 /// How many rows of a hash are read at a time, about.
 const ROWS: usize = 2_000;
 
-/// How many batches of records are read at a time.
-const BATCHES: usize = 200;
+/// How many batches of records are read at a time. Most have few records, if URLs completed one by one.
+const BATCHES: usize = 5_000;
 
 /// How long a read of a stream waits for a message.
 const BLOCK: Duration = Duration::from_secs(1);

@@ -137,6 +137,8 @@ pub enum JoinResult {
     Joined(Role, u64),
     /// Another process has the role, or the URLs of one that died are being requeued.
     Taken(Member),
+    /// Redis does not have the crawl, or not any more.
+    NoCrawl,
 }
 
 /// The state of a crawl as the scripts return it.
@@ -157,6 +159,9 @@ impl CrawlControl {
         loop {
             let call = self.member_script(&scripts::JOIN).arg((&name, token, location, dead, heartbeat));
             let (role, joined): (String, u64) = self.ask(call).await?;
+            if role.is_empty() {
+                return Ok(JoinResult::NoCrawl);
+            }
             let role = Role::named(&role).ok_or_else(|| {
                 BackendError::redis(Damaged, format!("the crawl has a member with an unknown role: {role:?}"))
             })?;

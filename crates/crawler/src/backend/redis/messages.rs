@@ -122,6 +122,9 @@ pub(super) enum Reply {
     To(u64, Vec<u8>),
     /// A lease, its number within the session, and what is reserved for its first request.
     Lease(u64, Lease, BudgetDecision),
+    /// Another request waits for the budget: the worker has to return what is reserved for requests that wait for their
+    /// host or robots.txt.
+    ReturnReservations,
     /// The frontier does not know the session, because Redis has lost what the frontier wrote last. The leases of the
     /// session have ended. The worker has to start a new one.
     Restart,

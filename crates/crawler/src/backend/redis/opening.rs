@@ -37,8 +37,8 @@ const LAYOUT_FIELD: &str = "layout";
 /// The secret key of a crawl's hashes, which the process that begins it chooses.
 const SECRET: &str = "secret";
 
-/// Begins a crawl, or joins the one of this name.
-pub(super) async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<Shared> {
+/// Joins the crawl of this name, or begins it if `may_begin`.
+pub(super) async fn open(place: RedisCrawl, settings: BackendConfig, may_begin: bool) -> Result<Shared> {
     let data = place.connect().await?;
     let (crawl, CrawlData { connection, keys }) = (&place.crawl, &data);
     let mut ours = described(&settings);
@@ -47,6 +47,9 @@ pub(super) async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<S
     let hash = format!("{}settings", keys.settings);
     let theirs = loop {
         let theirs: BTreeMap<String, String> = connection.one(Call::new("HGETALL", &hash)).await?;
+        if theirs.is_empty() && !may_begin {
+            return Err(BackendError::redis(NotFound, no_such_crawl_at(crawl, connection.address())));
+        }
         // Budgets that were raised. A crawl that begins has everything from here.
         let is_raised = |(name, our): &(&&str, &String)| match theirs.get(**name) {
             Some(their) => BUDGETS.contains(*name) && number(their) < number(our),

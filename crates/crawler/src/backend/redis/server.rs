@@ -84,7 +84,10 @@ fn apply_message(state: &mut State, message: WorkerMessage, waiters: &mut Vec<Bu
         }
         match request {
             Request::WaitForBudget(lease) => match lease_of(state, lease) {
-                Some(lease) => waiters.push(BudgetWaiter { worker, session, request: number, lease }),
+                Some(lease) => {
+                    waiters.push(BudgetWaiter { worker, session, request: number, lease });
+                    return_reservations(state);
+                }
                 None => state.storage.batch.reply(worker, session, Reply::To(number, DONE)),
             },
             request => {
@@ -94,6 +97,16 @@ fn apply_message(state: &mut State, message: WorkerMessage, waiters: &mut Vec<Bu
         }
     }
     Ok(())
+}
+
+/// Asks all workers to return what is reserved for requests that cannot be sent yet: another request waits for the budget.
+fn return_reservations(state: &mut State) {
+    let RedisStorage { sessions, batch, .. } = &mut state.storage;
+    for (worker, session) in sessions {
+        if std::mem::take(&mut session.has_reservations) {
+            batch.reply(*worker, session.session, Reply::ReturnReservations);
+        }
+    }
 }
 
 /// Updates the session of a worker with its latest message.
@@ -201,6 +214,7 @@ fn lease_to(state: &mut State, worker: WorkerId, max: usize) -> Result<usize> {
         };
         let Some(session) = state.storage.sessions.get_mut(&worker) else { continue };
         session.leases_sent += 1;
+        session.has_reservations |= matches!(reserved, BudgetDecision::Granted(_));
         let (session, number) = (session.session, session.leases_sent);
         state.storage.batch.reply(worker, session, Reply::Lease(number, lease, reserved));
     }

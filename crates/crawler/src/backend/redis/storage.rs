@@ -57,6 +57,8 @@ pub(super) struct WorkerSession {
     pub(super) leases_sent: u64,
     /// How many HTTP requests it has sent.
     pub(super) http_requests: u64,
+    /// It got leases with reservations since it last had to return those that it has not used.
+    pub(super) has_reservations: bool,
 }
 
 impl WorkerSession {

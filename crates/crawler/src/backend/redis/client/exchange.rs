@@ -6,8 +6,11 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::super::super::{BackendError, BudgetDecision, Lease, TaskId, WorkerId};
-use super::super::messages::{FrontierMessage, Message, Position, Reply, Session, WorkerMessage, encode};
+use super::super::messages::{
+    FrontierMessage, LeaseRef, Message, Position, Reply, Request, Session, WorkerMessage, encode,
+};
 use super::sent_links::SentLinks;
+use crate::stats::BodyBytes;
 
 /// How many requests are sent in one message.
 const MAX_REQUESTS: usize = 256;
@@ -146,6 +149,27 @@ impl Exchange {
         }
     }
 
+    /// Adds a request, and returns how its result arrives.
+    pub(super) fn start(&mut self, request: &Request) -> oneshot::Receiver<Vec<u8>> {
+        let (reply, replied) = oneshot::channel();
+        if !self.is_waiting() {
+            self.last_reply = Instant::now();
+        }
+        self.last_request += 1;
+        self.pending.insert(self.last_request, Pending { request: encode(request), reply });
+        replied
+    }
+
+    /// Returns what is reserved for requests that are not sent yet. They reserve again before they are sent.
+    fn return_reservations(&mut self) {
+        for (task_id, (lease_id, _)) in std::mem::take(&mut self.reserved) {
+            let lease = LeaseRef { task_id, lease_id, depth: 0 };
+            // The result says nothing.
+            drop(self.start(&Request::Release(lease, BodyBytes::default())));
+            self.is_message_due = true;
+        }
+    }
+
     pub(super) fn apply(&mut self, message: FrontierMessage, http_requests: u64) {
         // No task waits any more for those that an earlier frontier did not reply to.
         let first_unsent = self.first_unsent;
@@ -173,6 +197,7 @@ impl Exchange {
                     }
                     self.leases.push_back(lease);
                 }
+                Reply::ReturnReservations => self.return_reservations(),
                 Reply::Restart => self.restart(http_requests),
             }
         }

@@ -1,6 +1,8 @@
 -- Takes a role, or the first number of a worker that is free, unless another process has it that is not known to be dead: then the
 -- process stands by.
 local role, token, location, dead, dead_heartbeat = unpack(ARGV)
+-- A process of a crawl that was purged, which would leave keys behind.
+if call('HEXISTS', base .. 'crawl', 'phase') == 0 then return { '', 0 } end
 local function member_of(role) return call('HGET', base .. 'members', role) or token end
 -- Records a process that waits for a role. Its record is only for displays: nothing fails if memory is full.
 local function stand_by(token, role, location)
