@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use self::budgets::{BudgetWait, BudgetWakeups};
-pub(crate) use self::content_index::{compress, decompress};
+pub(crate) use self::content_index::{body_to_store, compress, decompress};
 use self::memory_storage::MemoryStorage;
 use self::state::{BorderCase, LocalState, NewPage, StoreResult, Work};
 use self::storage::{Body, Clock, Commit, Storage};
@@ -323,10 +323,7 @@ impl<S: Storage> LocalBackend<S> {
 
     /// A body as it is stored.
     fn to_store<'b>(&self, body: &'b [u8]) -> Body<'b> {
-        match self.stored_bytes.load(Ordering::Relaxed) < S::MAX_PLAIN_BYTES {
-            true => Body::Plain(body.into()),
-            false => compress(body),
-        }
+        body_to_store(body, self.stored_bytes.load(Ordering::Relaxed), S::MAX_PLAIN_BYTES)
     }
 
     /// How similar a page is to its earlier version, if that is stored.

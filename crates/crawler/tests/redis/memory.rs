@@ -97,7 +97,7 @@ fn waiting_url_takes_at_most_200_bytes_and_a_seen_link_at_most_40() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn streams_are_trimmed_and_bodies_are_compressed() {
+fn streams_are_trimmed_and_bodies_expire() {
     let server = Server::start();
     block_on(async {
         let crawl = TestCrawl { config: config(0), ..TestCrawl::new(&server, "trimmed") };
@@ -122,11 +122,31 @@ fn streams_are_trimmed_and_bodies_are_compressed() {
         let bodies: Vec<String> = server.query("KEYS crawler:*:body:*");
         assert_eq!(bodies.len(), 20);
         for key in bodies {
-            let bytes: usize = server.query(&format!("STRLEN {key}"));
-            assert!(bytes < body.len() / 10, "{bytes} bytes");
             assert!(server.query::<i64>(&format!("TTL {key}")) > 3_500);
         }
         assert_eq!(frontier.snapshot().await.stored_pages, 20);
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn bodies_are_compressed_after_the_first_32_mb_of_a_worker() {
+    let server = Server::start();
+    block_on(async {
+        let crawl = TestCrawl { config: config(0), ..TestCrawl::new(&server, "bodies") };
+        let _frontier = crawl.take_over().await;
+        let worker = crawl.worker(0, 1).await;
+        let body = "words of a page, again and again; ".repeat((8 << 20) / 34 + 1).into_bytes();
+        for number in 0..5 {
+            let text = format!("page {number}");
+            let fingerprint = Fingerprint::of_text(worker.hash_key(), None, text.as_bytes());
+            worker.store_content(&url(number), &fingerprint, &body, false).await.unwrap();
+            assert_eq!(worker.load_content(&url(number)).await.unwrap().as_ref(), Some(&body));
+        }
+        let keys: Vec<String> = server.query("KEYS crawler:*:body:*");
+        let bytes: Vec<usize> = keys.iter().map(|key| server.query(&format!("STRLEN {key}"))).collect();
+        assert_eq!(bytes.iter().filter(|bytes| **bytes > body.len()).count(), 4, "{bytes:?}");
+        assert_eq!(bytes.iter().filter(|bytes| **bytes < body.len() / 10).count(), 1, "{bytes:?}");
     });
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crawler::internal::backend::redis::{Address, CrawlControl, RedisCrawl, RemoteBackend, Role};
 use crawler::internal::backend::{Backend, CompleteResult, WorkerId};
 use crawler::internal::prioritizer::Random;
+use crawler::internal::similarity::Fingerprint;
 use crawler::internal::stats::BodyBytes;
 use testredis::{Cluster, Fsync, Mode, Proxy, Server};
 use testweb::Web;
@@ -66,6 +67,33 @@ fn operations_with_lost_replies_are_applied_once() {
         "all URLs but the seed were new on exactly one page"
     );
     assert!(redis.info("total_connections_received").parse::<u32>().unwrap() > 20);
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn completed_page_has_its_body_on_redis_when_replies_are_lost() {
+    let redis = Server::start();
+    block_on(async {
+        let crawl = TestCrawl::new(&redis, "bodies");
+        let _frontier = crawl.take_over().await;
+        crawl.seed((0..200).map(|number| format!("http://a.test/{number}"))).await;
+        let worker = TestCrawl { redis: lossy_proxy(&redis, 20), ..crawl }.worker(0, 1).await;
+        let mut completed = 0;
+        while completed < 200 {
+            let leases = worker.lease(WorkerId(0), 5, Duration::from_millis(100)).await.unwrap();
+            for lease in &leases {
+                let fingerprint = Fingerprint::of_text(worker.hash_key(), None, lease.url.as_bytes());
+                let body = lease.url.repeat(1_000);
+                worker.store_content(&lease.url, &fingerprint, body.as_bytes(), false).await.unwrap();
+            }
+            let results = worker.complete(leases.iter().map(page).collect()).await.unwrap();
+            assert!(results.iter().all(|result| matches!(result, CompleteResult::Applied { .. })));
+            completed += leases.len();
+            let bodies: Vec<String> = redis.query("KEYS crawler:*:body:*");
+            assert!(bodies.len() >= completed, "{} bodies of {completed} pages", bodies.len());
+        }
+    });
+    assert!(redis.info("total_connections_received").parse::<u32>().unwrap() > 10);
 }
 
 /// Crawls a tree as a worker does, until it is stopped.

@@ -249,7 +249,7 @@ impl Storage for DiskStorage {
         // It can be looked up.
         let task = TaskRef { discovery: None, ..task };
         let TaskRef { task_id, depth, .. } = task;
-        self.batch.tasks.insert(task_id.0, Some(TaskRow::from_task(task).to_bytes()));
+        self.batch.tasks.insert(task_id.0, Some(TaskRow::bytes_of(&task)));
         self.seen_cache.update(id, SeenRow { task_id, depth });
         match queue {
             Some(queue) => queue.push(task_id),

@@ -138,27 +138,32 @@ impl TaskRow {
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let text_bytes = self.source_link.as_ref().map_or(0, |link| 8 + link.text.len());
-        let mut bytes = Vec::with_capacity(14 + TIME_BYTES + text_bytes + self.url.len());
-        bytes.extend(self.from.0.to_le_bytes());
-        bytes.extend(self.depth.to_le_bytes());
+        TaskRow::bytes_of(&self.as_task(TaskId::default()))
+    }
+
+    /// The row of a task.
+    pub(crate) fn bytes_of(task: &TaskRef) -> Vec<u8> {
+        let text_bytes = task.source_link.map_or(0, |link| 8 + link.text.len());
+        let mut bytes = Vec::with_capacity(14 + TIME_BYTES + text_bytes + task.url.len());
+        bytes.extend(task.from.0.to_le_bytes());
+        bytes.extend(task.depth.to_le_bytes());
         let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
-        let flags = flag(IS_REVISIT, self.is_revisit)
-            | flag(HAS_SOURCE_LINK, self.source_link.is_some())
-            | flag(HAS_DISCOVERY, self.discovery.is_some())
-            | flag(WAS_VISITED, self.was_visited);
-        bytes.extend([self.redirects, flags]);
-        bytes.extend(&self.queued_at.to_le_bytes()[..TIME_BYTES]);
-        if let Some(SourceLink { text, position }) = &self.source_link {
+        let flags = flag(IS_REVISIT, task.is_revisit)
+            | flag(HAS_SOURCE_LINK, task.source_link.is_some())
+            | flag(HAS_DISCOVERY, task.discovery.is_some())
+            | flag(WAS_VISITED, task.was_visited);
+        bytes.extend([task.redirects, flags]);
+        bytes.extend(&task.queued_at.to_le_bytes()[..TIME_BYTES]);
+        if let Some(SourceLink { text, position }) = task.source_link {
             bytes.extend(position.to_le_bytes());
             push_text(&mut bytes, text);
         }
-        if let Some(Discovery { found_on, redirects }) = self.discovery.as_deref() {
+        if let Some(Discovery { found_on, redirects }) = task.discovery.map(|discovery| &**discovery) {
             bytes.push(u8::try_from(redirects.len()).unwrap_or(u8::MAX));
             push_text(&mut bytes, found_on.as_deref().unwrap_or_default());
             redirects.iter().take(u8::MAX.into()).for_each(|url| push_text(&mut bytes, url));
         }
-        bytes.extend(self.url.as_bytes());
+        bytes.extend(task.url.as_bytes());
         bytes
     }
 

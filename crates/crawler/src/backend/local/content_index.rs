@@ -214,6 +214,11 @@ impl ContentIndex {
     }
 }
 
+/// A page as it is stored, after so many bytes of others: the first `max_plain` bytes are not worth the time to compress them.
+pub(crate) fn body_to_store(body: &[u8], stored_bytes: u64, max_plain: u64) -> Body<'_> {
+    if stored_bytes < max_plain { Body::Plain(body.into()) } else { compress(body) }
+}
+
 /// Compresses a page for storage.
 pub(crate) fn compress(body: &[u8]) -> Body<'_> {
     // Up to twice as fast as zstd at the levels with the same ratio (`bench/content.py`).

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::keys::CrawlKeys;
 use super::messages::{Position, Reply, Session, encode};
+use super::records::LeaseRow;
 use super::write_if::WriteIf;
 use crate::backend::{AdmitCounts, WorkerId};
 
@@ -19,7 +20,7 @@ type ChangedRows = HashMap<u64, Option<Vec<u8>>>;
 pub(super) struct Batch {
     pub(super) number: u64,
     pub(super) tasks: ChangedRows,
-    pub(super) leases: ChangedRows,
+    pub(super) leases: HashMap<u64, Option<LeaseRow>>,
     /// The smaller depths at which pending URLs were found again, by the IDs of the URLs.
     pub(super) depths: ChangedRows,
     /// The records of completed URLs.
@@ -54,8 +55,9 @@ impl Batch {
 
     /// Whether there are no changes.
     pub(super) fn is_empty(&self) -> bool {
-        let tables = [&self.tasks, &self.leases, &self.depths, &self.reasons, &self.pages];
+        let tables = [&self.tasks, &self.depths, &self.reasons, &self.pages];
         tables.iter().all(|table| table.is_empty())
+            && self.leases.is_empty()
             && self.completed.is_empty()
             && self.hosts.is_empty()
             && self.domains.is_empty()
@@ -90,21 +92,18 @@ impl Batch {
         if let Some(status) = &self.status {
             to = to.write(("SET", keys.of("status"), status));
         }
-        let Batch { tasks, leases, depths, reasons, pages, .. } = self;
-        for (name, rows) in
-            [("tasks", tasks), ("leases", leases), ("depths", depths), ("reasons", reasons), ("pages", pages)]
-        {
-            to = to.write_rows(
-                &keys.of(name),
-                rows.iter().map(|(id, row)| (id.to_le_bytes().to_vec(), row.as_ref())),
-            );
+        let Batch { tasks, depths, reasons, pages, .. } = self;
+        for (name, rows) in [("tasks", tasks), ("depths", depths), ("reasons", reasons), ("pages", pages)] {
+            to = to.write_rows(&keys.of(name), rows.iter().map(|(id, row)| (id.to_le_bytes(), row.as_ref())));
         }
+        let leases = self.leases.iter().map(|(id, row)| (id.to_le_bytes(), row.as_ref().map(encode)));
+        to = to.write_rows(&keys.of("leases"), leases);
         to = to.write_rows(&keys.of("hosts"), self.hosts.iter().map(|(host, row)| (host, row.as_ref())));
         to = to.write_rows(
             &keys.of("domains"),
             self.domains.iter().map(|(domain, pages)| (domain, Some(pages))),
         );
-        let lastmods = self.lastmods.iter().map(|(id, lastmod)| (id.to_le_bytes().to_vec(), Some(lastmod)));
+        let lastmods = self.lastmods.iter().map(|(id, lastmod)| (id.to_le_bytes(), Some(lastmod)));
         to = to.write_rows(&keys.of("lastmods"), lastmods);
         if !self.completed.is_empty() {
             to = to.write(("RPUSH", keys.of("completed"), &self.completed));

@@ -8,10 +8,10 @@ mod exchange;
 mod sent_links;
 
 use std::convert::Infallible;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::Value;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
@@ -30,7 +30,7 @@ use super::data::CrawlData;
 use super::home::AbortOnDrop;
 use super::messages::{FrontierMessage, LeaseRef, NewContent, Position, Request, Session, decode};
 use crate::backend::local::state::StoreResult;
-use crate::backend::local::{BackendConfig, compress, secret};
+use crate::backend::local::{BackendConfig, secret};
 use crate::error::StorageErrorKind;
 use crate::fetch::http::AddressKinds;
 use crate::modules::output::OutputPosition;
@@ -61,6 +61,8 @@ pub struct RemoteBackend {
     key: HashKey,
     /// The shingles of stored pages that were compared exactly.
     shingles: ShingleCache,
+    /// The bytes of the page bodies that this worker has stored.
+    stored_bytes: AtomicU64,
     /// The task that sends and receives messages.
     _exchange: AbortOnDrop<()>,
 }
@@ -69,6 +71,8 @@ struct Shared {
     exchange: Mutex<Exchange>,
     /// Wakes the sender.
     to_send: Notify,
+    /// Wakes the tasks that wait until fewer page bodies wait.
+    bodies_stored: Notify,
     /// Wakes the tasks that wait for leases.
     leased: Notify,
     data: CrawlData,
@@ -83,6 +87,7 @@ impl RemoteBackend {
         let shared = Arc::new(Shared {
             exchange: Mutex::new(Exchange::new(session)),
             to_send: Notify::new(),
+            bodies_stored: Notify::new(),
             leased: Notify::new(),
             data: crawl.data.clone(),
             worker,
@@ -97,7 +102,14 @@ impl RemoteBackend {
             exchanging.fail(failed);
         });
         let (config, shingles) = (crawl.settings.clone(), ShingleCache::default());
-        RemoteBackend { shared, config, key: crawl.key, shingles, _exchange: AbortOnDrop(exchange) }
+        RemoteBackend {
+            shared,
+            config,
+            key: crawl.key,
+            shingles,
+            stored_bytes: AtomicU64::new(0),
+            _exchange: AbortOnDrop(exchange),
+        }
     }
 
     /// Runs a future on the thread of the connection, where operations of the backend are cheaper.
@@ -162,8 +174,10 @@ impl Shared {
         let mut exchange = self.exchange();
         exchange.failure.get_or_insert(error);
         exchange.pending.clear();
+        exchange.bodies.clear();
         drop(exchange);
         self.leased.notify_waiters();
+        self.bodies_stored.notify_waiters();
         self.to_send.notify_one();
     }
 
@@ -177,14 +191,24 @@ impl Shared {
         loop {
             self.to_send.notified().await;
             sleep(GATHERING).await;
-            while let Some(message) = {
-                let http_requests = self.requests.total();
-                self.working()?.next_message(self.worker, http_requests)
-            } {
-                let add = self.data.call("XADD", "urls").arg(("*", "m", message));
-                self.data.connection.one::<Value>(add).await?;
+            while let Some((calls, body_bytes)) = self.next_calls()? {
+                self.data.connection.in_order(calls).await?;
+                self.working()?.body_bytes -= body_bytes;
+                self.bodies_stored.notify_waiters();
             }
         }
+    }
+
+    /// The commands that store page bodies, then the one that sends the next message. Their pages complete no earlier.
+    fn next_calls(&self) -> Result<Option<(Vec<Call>, usize)>> {
+        let http_requests = self.requests.total();
+        let mut exchange = self.working()?;
+        let body_bytes = exchange.body_bytes;
+        let mut calls = std::mem::take(&mut exchange.bodies);
+        if let Some(message) = exchange.next_message(self.worker, http_requests) {
+            calls.push(self.data.call("XADD", "urls").arg(("*", "m", message)));
+        }
+        Ok((!calls.is_empty()).then_some((calls, body_bytes)))
     }
 
     /// Receives messages until an error.
@@ -367,7 +391,8 @@ impl Backend for RemoteBackend {
         body: &[u8],
         is_seed: bool,
     ) -> Result<ContentMatch> {
-        let stored_body = (self.config.keep_content && fingerprint.stores_body()).then(|| compress(body));
+        let stored_body =
+            (self.config.keep_content && fingerprint.stores_body()).then(|| self.to_store(body));
         let page = PageBody { url, content_type: fingerprint.content_type, body };
         let comparison = ExactComparison::new(self.key, &self.config.strip_query, page);
         let mut verdicts = Verdicts::default();
@@ -396,6 +421,8 @@ impl Backend for RemoteBackend {
     }
 
     async fn load_content(&self, url: &str) -> Result<Option<Vec<u8>>> {
+        // It may wait to be stored.
+        self.ask::<()>(Request::Sync).await?;
         self.shared.data.body(self.key.url_id(url)).await
     }
 

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::{Arg, Cmd, FromRedisValue, ToRedisArgs, Value, cmd};
+use redis::{Arg, Cmd, FromRedisValue, Pipeline, ToRedisArgs, Value, cmd};
 use rustls::pki_types::CertificateDer;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
@@ -79,6 +79,8 @@ impl Default for RedisConnectOptions {
 /// A command for Redis.
 pub(super) struct Call {
     command: Cmd,
+    /// Commands for one server that are sent and repeated together, instead of `command`.
+    sequence: Option<Pipeline>,
     target: Target,
     /// The script that it runs.
     script: Option<&'static Lua>,
@@ -102,12 +104,16 @@ impl Call {
 
     /// A command for the server that has a key. The key is no argument yet.
     pub(super) fn for_key(name: &str, key: impl Into<String>) -> Call {
-        Call { command: cmd(name), target: Target::Key(key.into()), script: None, waits: false }
+        Call::with_target(name, Target::Key(key.into()))
     }
 
     /// A command for one server.
     pub(super) fn for_server(name: &str, server: &Arc<Node>) -> Call {
-        Call { command: cmd(name), target: Target::Server(Arc::clone(server)), script: None, waits: false }
+        Call::with_target(name, Target::Server(Arc::clone(server)))
+    }
+
+    fn with_target(name: &str, target: Target) -> Call {
+        Call { command: cmd(name), sequence: None, target, script: None, waits: false }
     }
 
     /// A script on keys with this base.
@@ -124,6 +130,21 @@ impl Call {
     pub(super) fn arg(mut self, argument: impl ToRedisArgs) -> Call {
         self.command.arg(argument);
         self
+    }
+
+    /// The commands of calls for one server, none of them a script, in their order.
+    fn sequence(calls: Vec<Call>) -> Option<Call> {
+        let mut sequence = redis::pipe();
+        let last = calls.into_iter().fold(None, |_, call| {
+            sequence.add_command(call.command);
+            Some(call.target)
+        })?;
+        Some(Call { sequence: Some(sequence), ..Call::with_target("", last) })
+    }
+
+    /// How many commands these are.
+    fn commands(&self) -> u64 {
+        self.sequence.as_ref().map_or(1, |sequence| sequence.len() as u64)
     }
 
     /// The same script with its text, for a server that does not have it yet.
@@ -254,6 +275,19 @@ impl Connection {
         let mut replies = running.join_all().await;
         replies.sort_unstable_by_key(|(index, _)| *index);
         replies.into_iter().map(|(_, reply)| self.read(reply?)).collect()
+    }
+
+    /// Runs commands, the last one after the others, also when they are repeated. Those before it may run at the same time.
+    pub(super) async fn in_order(&self, mut calls: Vec<Call>) -> Result<()> {
+        if self.shared.servers.is_cluster() {
+            let last = calls.pop();
+            self.all::<Value>(calls).await?;
+            calls = last.into_iter().collect();
+        }
+        match Call::sequence(calls) {
+            Some(sequence) => self.one(sequence).await,
+            None => Ok(()),
+        }
     }
 
     /// Runs a command, and waits for replicas to confirm it. If they do not in time, there is a notice, and the crawl

@@ -4,8 +4,10 @@
 //! consecutive numbers, so that one that arrives twice is applied once, and one that was lost is sent again.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::super::{
     BudgetDecision, Completion, DiscoveredUrl, DomainTransfer, HostDelay, Lease, TaskId, WorkerId,
@@ -58,7 +60,38 @@ pub(super) struct WorkerMessage<'a> {
     /// The number of the first request.
     pub(super) first_request: u64,
     #[serde(borrow)]
-    pub(super) requests: Vec<Cow<'a, [u8]>>,
+    pub(super) requests: Vec<Encoded<'a>>,
+}
+
+/// An encoded part of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Encoded<'a>(pub(super) Cow<'a, [u8]>);
+
+// Not derived: serde treats bytes as a sequence, and reads and writes them one by one.
+impl Serialize for Encoded<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Encoded<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Encoded<'a>, D::Error> {
+        struct BorrowedBytes;
+
+        impl<'de> Visitor<'de> for BorrowedBytes {
+            type Value = Encoded<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Encoded<'de>, E> {
+                Ok(Encoded(bytes.into()))
+            }
+        }
+
+        deserializer.deserialize_bytes(BorrowedBytes)
+    }
 }
 
 /// A lease, as a worker refers to it.
@@ -100,6 +133,7 @@ pub(super) enum Request {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct NewContent {
     pub(super) url: String,
+    #[serde(with = "as_bytes")]
     pub(super) fingerprint: Vec<u8>,
     /// The size of the body as it will be stored; `None` if it will not be.
     pub(super) body_bytes: Option<u64>,
@@ -119,7 +153,7 @@ pub(super) struct FrontierMessage {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Reply {
     /// The encoded result of the request of this number.
-    To(u64, Vec<u8>),
+    To(u64, #[serde(with = "as_bytes")] Vec<u8>),
     /// A lease, its number within the session, and what is reserved for its first request.
     Lease(u64, Lease, BudgetDecision),
     /// Another request waits for the budget: the worker has to return what is reserved for requests that wait for their
@@ -130,10 +164,31 @@ pub(super) enum Reply {
     Restart,
 }
 
+/// Encodes an owned part of a message like an [`Encoded`].
+mod as_bytes {
+    use super::{Deserialize, Deserializer, Encoded, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        Ok(Encoded::deserialize(deserializer)?.0.into_owned())
+    }
+}
+
+/// The memory that most messages and their parts fit into.
+pub(super) const USUAL_BYTES: usize = 256;
+
 /// Encodes a message or a part of one.
 pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
+    encode_onto(Vec::with_capacity(USUAL_BYTES), message)
+}
+
+/// Encodes a message or a part of one after these bytes.
+pub(super) fn encode_onto(before: Vec<u8>, message: &impl Serialize) -> Vec<u8> {
     // Only types with sequences of unknown length or with self-describing formats can fail.
-    postcard::to_stdvec(message).unwrap_or_default()
+    postcard::to_extend(message, before).unwrap_or_default()
 }
 
 /// Decodes a message or a part of one; `None` if it is damaged, or of another version.
@@ -174,6 +229,13 @@ mod tests {
         fn damaged_messages_are_refused_without_a_panic(bytes: Vec<u8>) {
             let _ = (decode::<Message>(&bytes), decode::<FrontierMessage>(&bytes));
             let _ = decode::<Request>(&bytes);
+        }
+
+        #[test]
+        fn encoded_parts_of_a_message_are_read_without_a_copy(bytes: Vec<u8>) {
+            let message = encode(&(7u64, Encoded(Cow::Borrowed(&bytes))));
+            let (number, part) = decode::<(u64, Encoded)>(&message).unwrap();
+            prop_assert!(number == 7 && *part.0 == *bytes && matches!(part.0, Cow::Borrowed(_)));
         }
     }
 }

@@ -78,7 +78,9 @@ fn apply_message(state: &mut State, message: WorkerMessage, waiters: &mut Vec<Bu
         if number <= last_request {
             continue;
         }
-        let Some(request) = decode::<Request>(request).filter(|_| number == last_request + 1) else { break };
+        let Some(request) = decode::<Request>(&request.0).filter(|_| number == last_request + 1) else {
+            break;
+        };
         if let Some(session) = state.storage.sessions.get_mut(&worker) {
             session.last_request = number;
         }

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use super::super::durable::records::{BodyLocation, HostRow, PageRow, TaskRow};
 use super::super::{BackendError, Lease, TaskId, WorkerId};
 use super::batch::Batch;
-use super::messages::{Position, Session, WorkerMessage, encode};
+use super::messages::{Position, Session, WorkerMessage, encode, encode_onto};
 use super::records::{CompletedRecord, LeaseRow, ReasonRow};
 use crate::backend::local::budgets::BudgetReservation;
 use crate::backend::local::memory_storage::{MemoryStorage, operations_in_memory};
@@ -122,12 +122,13 @@ impl Storage for RedisStorage {
             None => task.from,
         };
         let task = TaskRef { from, ..task };
-        self.batch.tasks.insert(task.task_id.0, Some(TaskRow::from_task(task).to_bytes()));
+        self.batch.tasks.insert(task.task_id.0, Some(TaskRow::bytes_of(&task)));
         self.memory.admit(id, task, queue);
     }
 
     fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl) {
-        self.batch.completed.extend(encode(&CompletedRecord::new(id, task, &completed)));
+        let record = CompletedRecord::new(id, task, &completed);
+        self.batch.completed = encode_onto(std::mem::take(&mut self.batch.completed), &record);
         if let Some(reason) = ReasonRow::from_outcome(&task.url, completed.outcome) {
             self.batch.reasons.insert(id, Some(encode(&reason)));
         } else if task.is_revisit {
@@ -187,7 +188,10 @@ impl Storage for RedisStorage {
     }
 
     fn set_linking_pages(&mut self, domain: &Domain, pages: u32) {
-        self.batch.domains.insert(domain.as_str().to_owned(), pages);
+        match self.batch.domains.get_mut(domain.as_str()) {
+            Some(before) => *before = pages,
+            None => drop(self.batch.domains.insert(domain.as_str().to_owned(), pages)),
+        }
     }
 
     fn lease(&mut self, task: &QueuedTask, lease: &Lease, worker: WorkerId) {
@@ -198,14 +202,14 @@ impl Storage for RedisStorage {
             attempts: task.attempts,
             reservation: None,
         };
-        self.batch.leases.insert(task.task_id.0, Some(encode(&row)));
+        self.batch.leases.insert(task.task_id.0, Some(row));
         self.leases.insert(task.task_id, (self.id(&task.url), row));
     }
 
     fn set_reservation(&mut self, task_id: TaskId, reservation: Option<&BudgetReservation>) {
         if let Some((_, row)) = self.leases.get_mut(&task_id) {
             row.reservation = reservation.map(|reservation| reservation.parts());
-            self.batch.leases.insert(task_id.0, Some(encode(row)));
+            self.batch.leases.insert(task_id.0, Some(*row));
         }
     }
 

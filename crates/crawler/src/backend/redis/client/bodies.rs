@@ -1,7 +1,10 @@
 //! Page bodies, which workers store on Redis themselves, and the exact comparison of a page with stored ones.
 
+use std::io::Write;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use redis::{RedisWrite, ToRedisArgs};
 use tokio::time::{Instant, sleep};
 
 use super::super::Result;
@@ -9,8 +12,10 @@ use super::super::connection::Call;
 use super::super::data::{COMPRESSED, PLAIN};
 use super::RemoteBackend;
 use crate::backend::BackendError;
+use crate::backend::local::body_to_store;
+use crate::backend::local::memory_storage::MemoryStorage;
 use crate::backend::local::state::BorderCase;
-use crate::backend::local::storage::Body;
+use crate::backend::local::storage::{Body, Storage};
 use crate::similarity::{ExactComparison, Verdicts};
 
 /// How long a worker waits for the body of a page that another one stores.
@@ -18,6 +23,21 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often it checks.
 const BODY_POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// How many bytes of bodies each worker stores as they are: to compress them takes more time than to send them.
+const MAX_PLAIN_BYTES: u64 = MemoryStorage::MAX_PLAIN_BYTES;
+
+/// A body as a value on Redis.
+struct StoredBody<'b>(&'b Body<'b>);
+
+impl ToRedisArgs for StoredBody<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let kind = if matches!(self.0, Body::Compressed(_)) { COMPRESSED } else { PLAIN };
+        let (mut value, bytes) = (out.writer_for_next_arg(), self.0.bytes());
+        // It is memory, which takes everything.
+        let _ = value.write_all(&[kind]).and_then(|()| value.write_all(bytes));
+    }
+}
 
 impl RemoteBackend {
     /// Loads the body of a page that is stored. The worker that stores it may not have done so yet.
@@ -33,11 +53,32 @@ impl RemoteBackend {
         }
     }
 
+    /// A body as it is stored.
+    pub(super) fn to_store<'b>(&self, body: &'b [u8]) -> Body<'b> {
+        body_to_store(body, self.stored_bytes.load(Ordering::Relaxed), MAX_PLAIN_BYTES)
+    }
+
+    /// Lets the body of a page be stored before the page completes. Waits while too many bodies wait.
     pub(super) async fn store_body(&self, id: u64, body: &Body<'_>) -> Result<()> {
-        let kind = if matches!(body, Body::Compressed(_)) { COMPRESSED } else { PLAIN };
-        let (data, ttl) = (&self.shared.data, u64::try_from(self.config.ttl.as_millis()).unwrap_or(u64::MAX));
-        let set = Call::new("SET", data.keys.body(id)).arg(([&[kind], body.bytes()].concat(), "PX", ttl));
-        data.connection.one(set).await
+        let ttl = u64::try_from(self.config.ttl.as_millis()).unwrap_or(u64::MAX);
+        let set = Call::new("SET", self.shared.data.keys.body(id)).arg((StoredBody(body), "PX", ttl));
+        let bytes = body.bytes().len();
+        self.stored_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        loop {
+            let mut stored = std::pin::pin!(self.shared.bodies_stored.notified());
+            stored.as_mut().enable();
+            {
+                let mut exchange = self.shared.working()?;
+                if exchange.has_room_for_body() {
+                    exchange.body_bytes += bytes;
+                    exchange.bodies.push(set);
+                    break;
+                }
+            }
+            stored.await;
+        }
+        self.shared.to_send.notify_one();
+        Ok(())
     }
 
     /// Compares a page with border cases, up to the first near-duplicate.

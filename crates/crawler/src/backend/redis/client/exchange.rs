@@ -6,8 +6,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::super::super::{BackendError, BudgetDecision, Lease, TaskId, WorkerId};
+use super::super::connection::Call;
 use super::super::messages::{
-    FrontierMessage, LeaseRef, Message, Position, Reply, Request, Session, WorkerMessage, encode,
+    Encoded, FrontierMessage, LeaseRef, Message, Position, Reply, Request, Session, USUAL_BYTES,
+    WorkerMessage, encode, encode_onto,
 };
 use super::sent_links::SentLinks;
 use crate::stats::BodyBytes;
@@ -17,6 +19,9 @@ const MAX_REQUESTS: usize = 256;
 
 /// How many bytes of requests are sent in one message, unless a single request is larger.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
+
+/// How many bytes of page bodies wait to be stored, unless a single one is larger.
+const MAX_BODY_BYTES: usize = 4 << 20;
 
 /// What the worker has sent and received.
 pub(super) struct Exchange {
@@ -43,6 +48,10 @@ pub(super) struct Exchange {
     pub(super) reserved: HashMap<TaskId, (u64, BudgetDecision)>,
     pub(super) read: Position,
     pub(super) sent_links: SentLinks,
+    /// Page bodies to store before the next message, which may complete their pages.
+    pub(super) bodies: Vec<Call>,
+    /// The bytes of page bodies that are not stored yet.
+    pub(super) body_bytes: usize,
     pub(super) failure: Option<BackendError>,
     /// When the frontier last replied, or there was nothing to reply to.
     pub(super) last_reply: Instant,
@@ -70,6 +79,8 @@ impl Exchange {
             reserved: HashMap::new(),
             read: Position::default(),
             sent_links: SentLinks::default(),
+            bodies: Vec::new(),
+            body_bytes: 0,
             failure: None,
             last_reply: Instant::now(),
         }
@@ -86,7 +97,7 @@ impl Exchange {
                 break;
             }
             bytes += pending.request.len();
-            requests.push((&pending.request[..]).into());
+            requests.push(Encoded((&pending.request[..]).into()));
             last = Some(*number);
         }
         if requests.is_empty() && !self.is_message_due {
@@ -97,7 +108,7 @@ impl Exchange {
             Some(last) => last + 1 - requests.len() as u64,
             None => self.last_request + 1,
         };
-        let message = encode(&Message::Worker(WorkerMessage {
+        let message = Message::Worker(WorkerMessage {
             worker,
             session: self.session,
             number: self.number,
@@ -107,12 +118,18 @@ impl Exchange {
             http_requests: http_requests.saturating_sub(self.earlier_requests),
             first_request,
             requests,
-        }));
+        });
+        let message = encode_onto(Vec::with_capacity(bytes + USUAL_BYTES), &message);
         if let Some(last) = last {
             self.first_unsent = last + 1;
         }
         (self.sent_max_leases, self.is_message_due) = (self.max_leases, false);
         Some(message)
+    }
+
+    /// Whether another page body may wait to be stored.
+    pub(super) fn has_room_for_body(&self) -> bool {
+        self.body_bytes < MAX_BODY_BYTES
     }
 
     /// The worker accepts this many more leases. The frontier learns it with the next request, or with a message of its own
@@ -142,7 +159,8 @@ impl Exchange {
         let pending = std::mem::take(&mut self.pending);
         let failure = self.failure.take();
         let (read, earlier_requests) = (self.read, http_requests);
-        *self = Exchange { failure, read, earlier_requests, ..Exchange::new(session) };
+        let (bodies, body_bytes) = (std::mem::take(&mut self.bodies), self.body_bytes);
+        *self = Exchange { failure, read, earlier_requests, bodies, body_bytes, ..Exchange::new(session) };
         for pending in pending.into_values() {
             self.last_request += 1;
             self.pending.insert(self.last_request, pending);

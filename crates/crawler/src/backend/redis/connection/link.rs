@@ -111,6 +111,14 @@ impl Client {
     pub(super) async fn query(&self, command: &Cmd) -> Result<Value, Failure> {
         Ok(command.query_async(&mut self.connection.clone()).await?)
     }
+
+    /// Sends the commands of a call. The reply is that of the last one, unless one of them fails.
+    async fn query_all(&self, call: &Call) -> Result<Value, Failure> {
+        let Some(sequence) = &call.sequence else { return self.query(&call.command).await };
+        let mut connection = self.connection.clone();
+        let replies = connection.send_packed_commands(sequence, 0, sequence.len()).await?;
+        Ok(replies.into_iter().try_fold(Value::Nil, |_, reply| reply.extract_error())?)
+    }
 }
 
 /// The link to a server.
@@ -140,7 +148,7 @@ impl Link {
         confirmation: Option<Confirmation>,
     ) -> Result<Value, Failure> {
         let client = self.client(shared).await?;
-        shared.traffic.commands.fetch_add(1, Ordering::Relaxed);
+        shared.traffic.commands.fetch_add(call.commands(), Ordering::Relaxed);
         // Every command under way has a clone.
         let is_first = Arc::strong_count(&client.driver) == 2;
         if is_first {
@@ -169,7 +177,7 @@ impl Link {
         call: &Call,
         confirmation: Option<Confirmation>,
     ) -> Result<Value, Failure> {
-        let reply = match (self.limited(REPLY_TIMEOUT, client.query(&call.command)).await, call.script) {
+        let reply = match (self.limited(REPLY_TIMEOUT, client.query_all(call)).await, call.script) {
             (Err(failure), Some(script)) if failure.is("NOSCRIPT") => {
                 self.limited(REPLY_TIMEOUT, client.query(&call.with_text(script))).await?
             }

@@ -49,7 +49,11 @@ impl Servers {
 
     /// Whether it is one server without Sentinels.
     pub(super) fn is_single(&self) -> bool {
-        self.address.primary.is_none() && self.read(|table| !table.is_cluster)
+        self.address.primary.is_none() && !self.is_cluster()
+    }
+
+    pub(super) fn is_cluster(&self) -> bool {
+        self.read(|table| table.is_cluster)
     }
 
     /// Whether a server is still one of the primaries, and was all the time.
