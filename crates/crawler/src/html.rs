@@ -51,17 +51,22 @@ pub const MAX_TARGET_BYTES: usize = 16 * 1024;
 /// Maximum number of links of a page, so that one page cannot fill the queues.
 pub const MAX_LINKS: usize = 100_000;
 
-/// Maximum total length of a page's links as resolved URLs, and of their texts if those are wanted. A base URL of 2,000 bytes would otherwise turn a page of 430 KB
-/// into 64 MB of URLs. On documentation sites they take up to 1.3 bytes per byte of the page.
-const fn max_link_bytes(page_bytes: usize) -> usize {
-    64 * 1024 + 4 * page_bytes
+/// Maximum total length of a page's links as resolved URLs, and of their texts if those are wanted. A base URL of 2,000 bytes
+/// would otherwise turn a page of 430 KB into 64 MB of URLs, and one of 50 MB into gigabytes. On documentation sites they take
+/// up to 1.3 bytes per byte of the page.
+fn max_link_bytes(page_bytes: usize) -> usize {
+    (64 * 1024 + 4 * page_bytes).min(MAX_LINK_BYTES)
 }
+
+/// The most link bytes of a page of any size: 80 bytes for each of [`MAX_LINKS`].
+const MAX_LINK_BYTES: usize = 8_000_000;
 
 /// Number of links to reserve memory for.
 const COMMON_LINKS: usize = 128;
 
 /// Each link counts with the length of the page's own URL beyond this one: a list of edges repeats it for each link.
 const COMMON_URL_BYTES: usize = 64;
+
 /// Maximum number of `meta` elements of a page that may be robots directives. Pages have a few.
 const MAX_ROBOTS_METAS: usize = 1_000;
 
