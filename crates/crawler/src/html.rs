@@ -61,6 +61,11 @@ fn max_link_bytes(page_bytes: usize) -> usize {
 /// The most link bytes of a page of any size: 80 bytes for each of [`MAX_LINKS`].
 const MAX_LINK_BYTES: usize = 8_000_000;
 
+/// How many link bytes a target takes that is not a URL to fetch: resolving it took time, too.
+fn failed_link_bytes(bad_link: BadLink, target: &str) -> usize {
+    if bad_link == BadLink::TooLong { target.len().max(MAX_URL_BYTES) } else { target.len() }
+}
+
 /// Number of links to reserve memory for.
 const COMMON_LINKS: usize = 128;
 
@@ -408,9 +413,9 @@ impl<'p> Targets<'p> {
                         result = if bytes <= max_bytes { Ok(()) } else { Err(BadLink::TooMany) };
                         max_bytes = max_bytes.saturating_sub(bytes);
                     }
-                    // Resolving it took time, too.
-                    Err(BadLink::TooLong) => max_bytes = max_bytes.saturating_sub(MAX_URL_BYTES),
-                    Err(_) => {}
+                    Err(bad_link) => {
+                        max_bytes = max_bytes.saturating_sub(failed_link_bytes(bad_link, target))
+                    }
                 }
                 if let Some(details) = &mut details {
                     match result {
@@ -501,13 +506,15 @@ fn refresh_content<'p>(attributes: &Attributes<'p>) -> Option<&'p [u8]> {
 fn robots_meta<'p>(attributes: &Attributes<'p>) -> Option<(&'p [u8], &'p [u8])> {
     let (name, content) = (attributes.name?, attributes.content?);
     let is_short = name.len() <= MAX_TARGET_BYTES && content.len() <= MAX_TARGET_BYTES;
-    (is_short && content.windows(2).any(|pair| pair.eq_ignore_ascii_case(b"no"))).then_some((name, content))
+    // A character reference may stand for a letter.
+    let may_restrict = |pair: &[u8]| pair.eq_ignore_ascii_case(b"no") || pair[0] == b'&';
+    (is_short && content.windows(2).any(may_restrict)).then_some((name, content))
 }
 
 fn is_nofollow(attributes: &Attributes) -> bool {
     attributes.rel.is_some_and(|rel| {
-        let mut words = rel.split(|byte| byte.is_ascii_whitespace());
-        words.any(|word| word.eq_ignore_ascii_case(b"nofollow"))
+        let rel = attribute_text(&rel[..rel.len().min(MAX_TARGET_BYTES)], &|| encoding_rs::UTF_8);
+        rel.split_ascii_whitespace().any(|word| word.eq_ignore_ascii_case("nofollow"))
     })
 }
 
