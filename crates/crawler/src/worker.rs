@@ -348,6 +348,8 @@ impl<R: Backend> Worker<R> {
             return Err(error.clone());
         }
         if completion.outcome == Outcome::NotReached && budget.is_postponed() {
+            completion.host_delay = self.fetcher.throttle().host_delay(&host);
+            completion.site_cooldown = self.fetcher.throttle().site_cooldown_of(&host);
             return Ok(FetchedLease { exchanges, ..FetchedLease::without_request(host, completion) });
         }
         if completion.outcome == Outcome::NotReached {
