@@ -297,9 +297,14 @@ impl Robots {
             })?;
             match (response.status, response.redirect) {
                 (_, Some(location)) => {
-                    url = html::resolve(&url, &location).map_err(|bad_link| {
+                    let target = html::resolve(&url, &location).map_err(|bad_link| {
                         Failure::permanent(format!("its redirect cannot be followed: {bad_link}"))
-                    })?
+                    })?;
+                    // The server has a file there, or means to have one.
+                    if target == url {
+                        return Err(Failure::permanent("it redirects to itself".into()));
+                    }
+                    url = target;
                 }
                 // 429 means an overloaded server, not a missing file, although it is a 4xx status.
                 (code @ 500.., None)
