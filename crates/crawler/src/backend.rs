@@ -349,7 +349,8 @@ pub enum CompleteResult {
         /// The budget that is exhausted now, if any.
         exhausted: Option<Budget>,
     },
-    /// The lease ended, and the URL waits to be requested again: its failure is temporary, or its page is one too many.
+    /// The lease ended, and the URL waits to be requested again: its failure is temporary, its page is one too many, or it was not
+    /// reached because its host gets no request for a while.
     Requeued {
         /// The number of the writes of a try that failed, if it has any.
         sequence: Option<u64>,

@@ -207,8 +207,10 @@ impl ClassicCrawl {
     async fn run_observed<O: Observer + ?Sized>(self, observer: &O) -> Result<ClassicReport, Error> {
         self.config.check()?;
         let (pages, urls) = self.open_outputs().map_err(Error::Output)?;
-        let config =
-            urls.as_ref().map_or_else(|| self.config.clone(), |urls| urls.fetch_config(&self.config));
+        let config = match &urls {
+            Some(urls) => urls.fetch_config(&self.config),
+            None => FetchConfig { archive: None, ..self.config.clone() },
+        };
         let (throttle, status) =
             (Arc::new(HostThrottle::from_config(&self.config)), ClassicStatus::new(&self));
         let strip_query = self.config.strip_query.clone();

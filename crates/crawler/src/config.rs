@@ -183,14 +183,21 @@ impl FetchConfig {
         if token.is_empty() || !token.is_ascii() || product_token(token.as_bytes()).len() < token.len() {
             return invalid("it is not a name; use letters, digits, '-', '_' and '.'");
         }
-        if !self.user_agent.to_ascii_lowercase().contains(&token.to_ascii_lowercase()) {
+        if !product_names(&self.user_agent).any(|name| name.eq_ignore_ascii_case(token)) {
             return invalid(&format!(
-                "servers do not see it; use a name that the User-Agent {:?} contains",
+                "servers do not see it; use one of the names in the User-Agent {:?}",
                 self.user_agent
             ));
         }
         Ok(())
     }
+}
+
+/// The names in a User-Agent, without their versions. The URL and the mail address of a contact contain none.
+fn product_names(user_agent: &str) -> impl Iterator<Item = &str> {
+    let words = user_agent.split([' ', '\t', ';', ',', '(', ')']);
+    let names = words.filter(|word| !word.contains("://") && !word.contains('@'));
+    names.map(|word| word.split_once('/').map_or(word, |(name, _)| name))
 }
 
 /// Fails if one of the settings is 0.
@@ -357,6 +364,11 @@ mod tests {
         {
             let error = config(browser, Some(token)).check_robots_token().unwrap_err().to_string();
             assert!(error.starts_with("cannot use robots token") && error.contains(cause), "{error}");
+        }
+        let contact = "mybot/1.0 (+https://a.test/crawler; crawler@a.test) library/2";
+        assert!(config(contact, Some("Library")).check_robots_token().is_ok());
+        for token in ["crawler", "bot", "a.test", "https"] {
+            assert!(config(contact, Some(token)).check_robots_token().is_err(), "{token}");
         }
     }
 

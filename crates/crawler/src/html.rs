@@ -51,10 +51,19 @@ pub const MAX_TARGET_BYTES: usize = 16 * 1024;
 /// Maximum number of links of a page, so that one page cannot fill the queues.
 pub const MAX_LINKS: usize = 100_000;
 
-/// Maximum total length of a page's links as resolved URLs, and of their texts if those are wanted. A base URL of 2,000 bytes would otherwise turn a page of 430 KB
-/// into 64 MB of URLs. On documentation sites they take up to 1.3 bytes per byte of the page.
-const fn max_link_bytes(page_bytes: usize) -> usize {
-    64 * 1024 + 4 * page_bytes
+/// Maximum total length of a page's links as resolved URLs, and of their texts if those are wanted. A base URL of 2,000 bytes
+/// would otherwise turn a page of 430 KB into 64 MB of URLs, and one of 50 MB into gigabytes. On documentation sites they take
+/// up to 1.3 bytes per byte of the page.
+fn max_link_bytes(page_bytes: usize) -> usize {
+    (64 * 1024 + 4 * page_bytes).min(MAX_LINK_BYTES)
+}
+
+/// The most link bytes of a page of any size: 80 bytes for each of [`MAX_LINKS`].
+const MAX_LINK_BYTES: usize = 8_000_000;
+
+/// How many link bytes a target takes that is not a URL to fetch: resolving it took time, too.
+fn failed_link_bytes(bad_link: BadLink, target: &str) -> usize {
+    if bad_link == BadLink::TooLong { target.len().max(MAX_URL_BYTES) } else { target.len() }
 }
 
 /// Number of links to reserve memory for.
@@ -62,6 +71,7 @@ const COMMON_LINKS: usize = 128;
 
 /// Each link counts with the length of the page's own URL beyond this one: a list of edges repeats it for each link.
 const COMMON_URL_BYTES: usize = 64;
+
 /// Maximum number of `meta` elements of a page that may be robots directives. Pages have a few.
 const MAX_ROBOTS_METAS: usize = 1_000;
 
@@ -403,9 +413,9 @@ impl<'p> Targets<'p> {
                         result = if bytes <= max_bytes { Ok(()) } else { Err(BadLink::TooMany) };
                         max_bytes = max_bytes.saturating_sub(bytes);
                     }
-                    // Resolving it took time, too.
-                    Err(BadLink::TooLong) => max_bytes = max_bytes.saturating_sub(MAX_URL_BYTES),
-                    Err(_) => {}
+                    Err(bad_link) => {
+                        max_bytes = max_bytes.saturating_sub(failed_link_bytes(bad_link, target))
+                    }
                 }
                 if let Some(details) = &mut details {
                     match result {
@@ -496,13 +506,15 @@ fn refresh_content<'p>(attributes: &Attributes<'p>) -> Option<&'p [u8]> {
 fn robots_meta<'p>(attributes: &Attributes<'p>) -> Option<(&'p [u8], &'p [u8])> {
     let (name, content) = (attributes.name?, attributes.content?);
     let is_short = name.len() <= MAX_TARGET_BYTES && content.len() <= MAX_TARGET_BYTES;
-    (is_short && content.windows(2).any(|pair| pair.eq_ignore_ascii_case(b"no"))).then_some((name, content))
+    // A character reference may stand for a letter.
+    let may_restrict = |pair: &[u8]| pair.eq_ignore_ascii_case(b"no") || pair[0] == b'&';
+    (is_short && content.windows(2).any(may_restrict)).then_some((name, content))
 }
 
 fn is_nofollow(attributes: &Attributes) -> bool {
     attributes.rel.is_some_and(|rel| {
-        let mut words = rel.split(|byte| byte.is_ascii_whitespace());
-        words.any(|word| word.eq_ignore_ascii_case(b"nofollow"))
+        let rel = attribute_text(&rel[..rel.len().min(MAX_TARGET_BYTES)], &|| encoding_rs::UTF_8);
+        rel.split_ascii_whitespace().any(|word| word.eq_ignore_ascii_case("nofollow"))
     })
 }
 

@@ -1,10 +1,10 @@
 //! Defines a task: a URL to fetch, its depth, and how many redirects led to it.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use url::Url;
 
+use crate::backend::local::storage::unix_millis;
 use crate::url_record::Discovery;
 
 /// Number of links followed from the seed; the seed has depth 0.
@@ -28,13 +28,13 @@ pub struct Task {
 pub struct Admission {
     /// How it was found. `None` for a seed.
     pub discovery: Option<Arc<Discovery>>,
-    /// When it was admitted.
-    pub queued: SystemTime,
+    /// When it was admitted: Unix time in milliseconds.
+    pub queued_at: u64,
 }
 
 impl Admission {
     /// A URL that is admitted now.
     pub(crate) fn now(discovery: Option<Discovery>) -> Arc<Admission> {
-        Arc::new(Admission { discovery: discovery.map(Arc::new), queued: SystemTime::now() })
+        Arc::new(Admission { discovery: discovery.map(Arc::new), queued_at: unix_millis() })
     }
 }

@@ -132,7 +132,7 @@ pub struct Worker<R> {
 /// A lease after its fetch: the next lease of its host can start, its completion is still to come.
 struct FetchedLease {
     host: Arc<str>,
-    /// `None` if the crawl stopped first. The URL stays pending then.
+    /// `None` if the crawl stopped first. The URL stays pending then. If its outcome is that it was not reached, it is returned.
     completion: Option<Completion>,
     /// The page, for the modules and outputs.
     page: Option<Page>,
@@ -346,6 +346,11 @@ impl<R: Backend> Worker<R> {
         }
         if let Some(error) = self.failure.get() {
             return Err(error.clone());
+        }
+        if completion.outcome == Outcome::NotReached && budget.is_postponed() {
+            completion.host_delay = self.fetcher.throttle().host_delay(&host);
+            completion.site_cooldown = self.fetcher.throttle().site_cooldown_of(&host);
+            return Ok(FetchedLease { exchanges, ..FetchedLease::without_request(host, completion) });
         }
         if completion.outcome == Outcome::NotReached {
             let transfer = budget.other_worker().map(|other| (lease.clone(), other));

@@ -16,13 +16,13 @@ fn site() -> Site {
     let header = |name: &str, value: &str| page(name, "").header("X-Robots-Tag", value);
     Site::new()
         .page("/", front)
-        .response("/meta", page("meta", "<meta name=robots content='noindex, nofollow'>"))
+        .response("/meta", page("meta", "<meta name='robots,otherbot' content='noindex, &#110;ofollow'>"))
         .response("/own", page("own", "<meta name=MyBot content=NOFOLLOW>"))
         .response("/other", page("other", "<meta name=otherbot content=none>"))
-        .response("/header", header("header", "noarchive").header("X-Robots-Tag", "nofollow"))
+        .response("/header", header("header", "noarchive").header("X-Robots-Tag", "max-foo:1, nofollow"))
         .response("/own-header", header("own-header", "otherbot: noindex, mybot: nofollow"))
         .response("/other-header", header("other-header", "otherbot: nofollow, noindex"))
-        .page("/link", "<a rel='me nofollow' href=/after-link>no</a> <a href=/also-link>yes</a>")
+        .page("/link", "<a rel='me no&#102;ollow' href=/after-link>no</a> <a href=/also-link>yes</a>")
         .response("/none", page("none", "<meta name=robots content=none>"))
         .response("/kept", page("kept", "<meta name=robots content='noindex, noarchive'>"))
         .fallback(|request| match request.path.split_once('-') {

@@ -75,10 +75,14 @@ fn group_is_chosen_by_the_name_that_the_server_sees() {
 
 #[test]
 fn robots_txt_in_utf16_is_obeyed() {
-    let robots: Vec<u8> =
-        "\u{FEFF}User-agent: *\r\nDisallow: /a\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let ended = Crawl::of(serve(site().robots(robots)).url("/")).run().expect(0);
-    assert_eq!(ended.sorted_paths(), ["/", "/b", "/c"]);
+    for start in ["\u{FEFF}", "", "й\r\n"] {
+        let robots = format!("{start}User-agent: *\r\nDisallow: /a\r\n");
+        for to_bytes in [u16::to_le_bytes, u16::to_be_bytes] {
+            let robots: Vec<u8> = robots.encode_utf16().flat_map(to_bytes).collect();
+            let ended = Crawl::of(serve(site().robots(robots)).url("/")).run().expect(0);
+            assert_eq!(ended.sorted_paths(), ["/", "/b", "/c"], "{start:?}");
+        }
+    }
 }
 
 #[test]
@@ -159,6 +163,14 @@ fn host_that_cannot_be_reached_is_reported_as_that() {
             assert!(!ended.stderr.contains("robots"), "{}", ended.stderr);
         }
     }
+}
+
+#[test]
+fn robots_txt_that_redirects_to_itself_allows_nothing() {
+    let web = serve(site().redirect("/robots.txt", "/robots.txt"));
+    let ended = Crawl::of(web.url("/")).run().expect(1);
+    assert_eq!(web.log().paths(), ["/robots.txt"]);
+    assert!(ended.stderr.contains("robots.txt unavailable: it redirects to itself"), "{}", ended.stderr);
 }
 
 #[test]

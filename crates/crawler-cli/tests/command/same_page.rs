@@ -106,6 +106,26 @@ fn pages_whose_links_differ_in_removed_parameters_only_are_near_duplicates() {
 }
 
 #[test]
+fn page_that_redirects_to_itself_with_a_removed_parameter_is_found() {
+    let site = || {
+        Site::new()
+            .page("/", linking_to(&["/self", "/loop"]))
+            .redirect("/self", "/self?utm_source=redir")
+            .page("/self?utm_source=redir", "found")
+            .redirect("/loop", "/loop?utm_source=1")
+            .redirect("/loop?utm_source=1", "/loop?utm_source=2")
+    };
+    let expected = ["/", "/loop", "/loop?utm_source=1", "/self", "/self?utm_source=redir"];
+    let web = serve(site());
+    Crawl::of(web.url("/")).with("--strip-query tracking").run().expect(0);
+    assert_eq!(requested_once(&web), expected);
+    let web = serve(site());
+    let ended = Pipeline::of(web.url("/")).with("--strip-query tracking --similarity 0").run().expect(0);
+    assert_eq!(requested_once(&web), expected);
+    assert_eq!(ended.outcomes()["page"], 2, "{}", ended.stdout);
+}
+
+#[test]
 fn parameters_are_removed_from_links_redirects_and_seeds() {
     let site = || {
         Site::new()

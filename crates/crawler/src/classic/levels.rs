@@ -1,20 +1,16 @@
 //! The frontier of a classic crawl: the smallest depth of each seen URL, and the queues of this level and the next.
 
-use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use url::Url;
 
+use crate::backend::TaskId;
+use crate::backend::local::compressed_queue::CompressedUrlQueue;
+use crate::backend::local::storage::{QueuedTask, TaskRef};
 use crate::scope::RejectReason;
 use crate::task::{Admission, Depth, Task};
-
-/// The minimum length of a prefix that is shared. A shorter one is not worth a pointer.
-const MIN_SHARED: usize = 16;
-
-/// A URL longer than this becomes the one whose prefix others share.
-const MIN_PREFIX_SOURCE: usize = 64;
 
 /// Whether a URL was seen before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,27 +30,9 @@ pub struct Levels {
     depths: HashMap<u64, Depth>,
     key: RandomState,
     depth: Depth,
-    this_level: VecDeque<QueuedUrl>,
-    next_level: VecDeque<QueuedUrl>,
-    /// The last long URL that was queued. Most later ones share a prefix with it.
-    shared: Arc<str>,
-}
-
-/// A queued URL. A page's relative links can share a prefix of two thousand bytes while each takes ten bytes on the
-/// page, so the shared prefix is stored once.
-struct QueuedUrl {
-    shared: Arc<str>,
-    /// The length of the prefix of `shared` that the URL starts with.
-    length: u16,
-    rest: Box<str>,
-    redirects: u8,
-    admission: Option<Arc<Admission>>,
-}
-
-impl QueuedUrl {
-    fn url(&self) -> String {
-        [&self.shared[..usize::from(self.length)], &self.rest].concat()
-    }
+    /// Compressed: a page's relative links can share a prefix of two thousand bytes while each takes ten bytes on the page.
+    this_level: CompressedUrlQueue,
+    next_level: CompressedUrlQueue,
 }
 
 impl Default for Levels {
@@ -63,9 +41,8 @@ impl Default for Levels {
             depths: HashMap::new(),
             key: RandomState::new(),
             depth: 0,
-            this_level: VecDeque::new(),
-            next_level: VecDeque::new(),
-            shared: "".into(),
+            this_level: CompressedUrlQueue::default(),
+            next_level: CompressedUrlQueue::default(),
         }
     }
 }
@@ -93,38 +70,35 @@ impl Levels {
             Entry::Occupied(_) => LinkStatus::Seen,
         };
         if status != LinkStatus::Seen {
-            let queued = self.compress(url, redirects, admission.cloned());
             let level = if depth == self.depth { &mut self.this_level } else { &mut self.next_level };
-            level.push_back(queued);
+            level.push(TaskRef {
+                task_id: TaskId(0),
+                from: TaskId(0),
+                url,
+                depth,
+                redirects,
+                is_revisit: false,
+                was_visited: false,
+                queued_at: admission.map_or(0, |admission| admission.queued_at),
+                source_link: None,
+                discovery: admission.and_then(|admission| admission.discovery.as_ref()),
+            });
         }
         Ok(status)
-    }
-
-    fn compress(&mut self, url: &str, redirects: u8, admission: Option<Arc<Admission>>) -> QueuedUrl {
-        let same = self.shared.bytes().zip(url.bytes()).take_while(|(one, other)| one == other).count();
-        if same < MIN_SHARED && url.len() > MIN_PREFIX_SOURCE {
-            self.shared = url.into();
-            return self.compress(url, redirects, admission);
-        }
-        // A normalized URL is ASCII, so it can be split anywhere.
-        let same = if same < MIN_SHARED || !url.is_char_boundary(same) { 0 } else { same };
-        let length = u16::try_from(same).unwrap_or(0);
-        let (shared, rest) = (Arc::clone(&self.shared), url[usize::from(length)..].into());
-        QueuedUrl { shared, length, rest, redirects, admission }
     }
 
     /// The next URL of this level.
     pub fn next(&mut self) -> Option<Task> {
         loop {
-            let queued = self.this_level.pop_front()?;
-            let (url, redirects, admission) = (queued.url(), queued.redirects, queued.admission);
-            let smallest = self.depths.get(&self.key.hash_one(url.as_str()));
+            let QueuedTask { url, redirects, queued_at, discovery, .. } = self.this_level.pop()?;
+            let smallest = self.depths.get(&self.key.hash_one(&*url));
             // It was fetched already, at a smaller depth.
             if smallest.is_some_and(|smallest| *smallest < self.depth) {
                 continue;
             }
             // A queued URL is normalized, so it parses.
             if let Ok(url) = Url::parse(&url) {
+                let admission = (queued_at > 0).then(|| Arc::new(Admission { discovery, queued_at }));
                 return Some(Task { url, depth: self.depth, redirects, admission });
             }
         }
@@ -134,7 +108,7 @@ impl Levels {
     pub fn descend(&mut self) -> bool {
         std::mem::swap(&mut self.this_level, &mut self.next_level);
         self.depth += 1;
-        !self.this_level.is_empty()
+        self.this_level.len() > 0
     }
 }
 
@@ -174,25 +148,6 @@ mod tests {
         assert!(levels.descend());
         assert_eq!(levels.next(), None, "it was visited at depth 0");
         assert!(!levels.descend());
-    }
-
-    #[test]
-    fn shared_prefixes_are_stored_once_and_urls_are_unchanged() {
-        let mut levels = Levels::default();
-        let long = "b".repeat(1_900);
-        let urls: Vec<String> = (0..1_000)
-            .flat_map(|n| {
-                [format!("http://a/{long}/{n}"), format!("http://a/{n}"), format!("http://a/{long}?{n}")]
-            })
-            .collect();
-        for url in &urls {
-            mark_seen(&mut levels, url, 1, 0);
-        }
-        let kept: usize = levels.next_level.iter().map(|waiting| waiting.rest.len()).sum();
-        assert!(kept < 40_000, "{kept} bytes");
-        assert!(levels.descend());
-        let order: Vec<String> = std::iter::from_fn(|| levels.next()).map(|task| task.url.into()).collect();
-        assert_eq!(order, urls);
     }
 
     #[test]

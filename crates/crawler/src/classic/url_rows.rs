@@ -83,17 +83,17 @@ impl UrlRows {
 
     /// Writes the row of a URL that has its outcome, and its requests. After a failure, nothing more is written.
     pub(super) fn add(&self, task: &Task, outcome: &Outcome, requests: TaskRequests) {
-        let (queued, discovery) = match task.admission.as_deref() {
-            Some(Admission { discovery, queued }) => (Some(*queued), discovery.clone()),
-            None => (None, None),
+        let (queued_at, discovery) = match task.admission.as_deref() {
+            Some(Admission { discovery, queued_at }) => (*queued_at, discovery.clone()),
+            None => (0, None),
         };
-        let record = UrlRecord::new(task.url.as_str().into(), outcome.clone(), task.depth, discovery, 0);
-        let record = UrlRecord { queued, ..record };
+        let (url, outcome) = (task.url.as_str().into(), outcome.clone());
+        let record = UrlRecord::new(url, outcome, task.depth, discovery, queued_at);
         let TaskRequests { last: request, retries, exchanges } = requests;
         if !exchanges.is_empty() {
             self.0.write_unrecorded_exchanges(task.url.as_str(), &exchanges);
         }
-        if *outcome == Outcome::NotReached {
+        if record.outcome == Outcome::NotReached {
             return self.0.write_unrecorded(&record);
         }
         self.0.write_unrecorded(&UrlRecord { retries, request, done: Some(SystemTime::now()), ..record });

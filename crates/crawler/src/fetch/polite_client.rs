@@ -100,6 +100,12 @@ pub trait FetchBudget: ByteBudget {
     /// before this returns, so that the delay can be stored where it outlives this process.
     fn host_slowed(&self, host: &str, host_delay: HostDelay) -> impl Future<Output = ()> + Send;
 
+    /// Called when the URL's host gets no request for a while, which [`host_slowed`](FetchBudget::host_slowed) was told. Whether
+    /// the caller fetches the URL again afterwards: then it is not reached now.
+    fn postpone(&self) -> bool {
+        false
+    }
+
     /// Whether the crawl has exhausted a limit, so that even a request that does not count against it is in vain.
     fn is_exhausted(&self) -> impl Future<Output = bool> + Send {
         std::future::ready(false)

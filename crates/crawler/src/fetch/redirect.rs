@@ -26,7 +26,7 @@ pub fn follow(
         return Outcome::TooManyRedirects;
     }
     let target = match html::resolve(url, location) {
-        Ok(target) => strip_query.strip(target.as_str()).into_owned(),
+        Ok(target) => String::from(target),
         Err(bad_link) => {
             let to = display_target(url, location);
             return Outcome::RedirectRejected { to, why: RejectReason::InvalidLink(bad_link) };
@@ -35,6 +35,11 @@ pub fn follow(
     if target == url.as_str() {
         return Outcome::RedirectToSelf;
     }
+    // Some servers add a parameter and then reply with the page: only there it must not be removed.
+    let target = match strip_query.strip(&target) {
+        stripped if stripped == url.as_str() => target,
+        stripped => stripped.into_owned(),
+    };
     match admit(&target, redirects + 1) {
         Ok(()) => Outcome::Redirect { to: target },
         Err(why) => Outcome::RedirectRejected { to: target, why },
@@ -104,6 +109,17 @@ mod tests {
             assert_eq!(follow_from(0, location, Ok(())), Outcome::RedirectToSelf, "{location}");
         }
         assert!(matches!(follow_from(0, "https://a.test/x/y", Ok(())), Outcome::Redirect { .. }));
+    }
+
+    #[test]
+    fn target_that_differs_only_in_a_parameter_to_remove_is_requested_with_it() {
+        let added = Outcome::Redirect { to: "http://a.test/x/y?sid=1".into() };
+        assert_eq!(follow_from(0, "?sid=1", Ok(())), added);
+        let url = Url::parse("http://a.test/x/y?sid=1").unwrap();
+        let strip_query = StripQuery::new(&["sid"]).unwrap();
+        let again = follow(&url, 1, "?sid=2", &strip_query, |_, _| Ok(()));
+        assert_eq!(again, Outcome::Redirect { to: "http://a.test/x/y".into() }, "only once");
+        assert_eq!(follow(&url, 1, "?sid=1", &strip_query, |_, _| Ok(())), Outcome::RedirectToSelf);
     }
 
     #[test]

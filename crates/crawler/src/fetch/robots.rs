@@ -49,6 +49,9 @@ const MAX_TRIES_UNREACHABLE: u32 = 6;
 /// URLs of the host wait for the next try.
 const URL_TRIES_UNREACHABLE: u32 = 2;
 
+/// A URL whose host gets no request for longer than this is not waited with, if its caller can fetch it later.
+const MAX_SHORT_PAUSE: Duration = Duration::from_millis(250);
+
 /// The robots.txt rules of recently used origins, for one crawler.
 pub struct Robots {
     product_token: String,
@@ -154,17 +157,21 @@ impl Robots {
         {
             return Err(Outcome::NotReached);
         }
-        let (mut url_tries, mut waiting) = (0, None);
+        let (mut url_tries, mut waiting) = (0, entry.take_waiting());
         loop {
+            if self.is_postponed(origin, entry, client, budget) {
+                entry.keep_waiting(waiting);
+                return Err(Outcome::NotReached);
+            }
             let tried = self.try_fetch_rules(origin, entry, client, budget);
             let tried = match entry.failures() {
                 None => tried.await,
                 Some(failures) => tokio::select! {
                     biased;
-                    tried = tried => tried,
                     () = client.pauses().sleep(failures.first, self.max_wait) => {
                         return Ok(Err(self.give_up(origin, entry, failures.outcome, client)));
                     }
+                    tried = tried => tried,
                 },
             };
             let Failure { outcome, retry } = match tried {
@@ -203,6 +210,22 @@ impl Robots {
                 return Err(outcome);
             }
         }
+    }
+
+    /// Whether a URL is returned to its caller until the pause after a failure is over. Otherwise the URLs of hosts whose
+    /// robots.txt fails would hold all leases of a worker, and it could fetch from no other host.
+    fn is_postponed(
+        &self,
+        origin: &Origin,
+        entry: &CacheEntry,
+        client: &PoliteClient,
+        budget: &impl FetchBudget,
+    ) -> bool {
+        let Some(failures) = entry.failures() else { return false };
+        let host_delay = client.throttle.host_delay(&origin.throttle_key());
+        host_delay.is_some_and(|host_delay| host_delay.cooldown > MAX_SHORT_PAUSE)
+            && failures.first.elapsed() < self.max_wait
+            && budget.postpone()
     }
 
     /// Stops waiting for a robots.txt. Returns the outcome of all URLs of the origin.
@@ -274,9 +297,14 @@ impl Robots {
             })?;
             match (response.status, response.redirect) {
                 (_, Some(location)) => {
-                    url = html::resolve(&url, &location).map_err(|bad_link| {
+                    let target = html::resolve(&url, &location).map_err(|bad_link| {
                         Failure::permanent(format!("its redirect cannot be followed: {bad_link}"))
-                    })?
+                    })?;
+                    // The server has a file there, or means to have one.
+                    if target == url {
+                        return Err(Failure::permanent("it redirects to itself".into()));
+                    }
+                    url = target;
                 }
                 // 429 means an overloaded server, not a missing file, although it is a 4xx status.
                 (code @ 500.., None)
@@ -401,6 +429,10 @@ impl<B: FetchBudget> FetchBudget for RobotsBudget<'_, B> {
 
     fn is_robots_txt(&self) -> bool {
         true
+    }
+
+    fn postpone(&self) -> bool {
+        self.0.postpone()
     }
 
     fn archives(&self) -> bool {

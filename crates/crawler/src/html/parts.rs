@@ -13,7 +13,7 @@ use super::start_tag::{ReferenceKind, RequisiteKind, StartTag};
 use super::url_resolver::UrlResolver;
 use super::{
     BadLink, LinkKind, MAX_LINKS, MAX_TARGET_BYTES, MAX_URL_BYTES, PageContext, PageHandler, PageSink,
-    attribute_text, css, max_link_bytes, srcset, text,
+    attribute_text, css, failed_link_bytes, max_link_bytes, srcset, text,
 };
 
 /// Maximum length of a link's text, in characters. Longer texts are mostly not descriptions of their targets.
@@ -234,8 +234,9 @@ impl<'a, H: PageHandler> Requisites<'a, H> {
         match result {
             Ok(()) if self.resolved.len() > self.max_bytes => result = Err(BadLink::TooMany),
             Ok(()) => self.max_bytes -= self.resolved.len(),
-            Err(BadLink::TooLong) => self.max_bytes = self.max_bytes.saturating_sub(MAX_URL_BYTES),
-            Err(_) => {}
+            Err(bad_link) => {
+                self.max_bytes = self.max_bytes.saturating_sub(failed_link_bytes(bad_link, target));
+            }
         }
         self.count += 1;
         self.handler.requisite(kind, result.map(|()| self.resolved.as_str()));

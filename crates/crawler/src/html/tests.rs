@@ -156,6 +156,18 @@ fn unusual_links_are_resolved_in_linear_time() {
         let taken = cpu_time(|| assert_eq!(links_of(PAGE, None, body.as_bytes()).len(), 20_000));
         assert!(taken < Duration::from_secs(10), "{target} took {taken:?}");
     }
+    for host in [
+        "é".repeat(7_000),
+        "%C3%A9".repeat(2_500),
+        "éà.".repeat(3_000),
+        format!("xn--{}", "a9".repeat(7_000)),
+    ] {
+        for start in ["http://", "//", "\\\\", "ht\ntp:/\t/", "https:", "http://user@"] {
+            let body = format!("<a href='{start}{host}.test/'>").repeat(300);
+            let taken = cpu_time(|| assert_eq!(links_of(PAGE, None, body.as_bytes()).len(), 300));
+            assert!(taken < Duration::from_secs(2), "{start}{host:.20} took {taken:?}");
+        }
+    }
 }
 
 /// Records all calls.

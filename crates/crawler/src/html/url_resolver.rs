@@ -126,6 +126,9 @@ pub(super) fn parse(base: Option<&Url>, encoding: EncodingOverride<'_>, text: &s
     if has_other_scheme(text) {
         return Err(BadLink::Scheme);
     }
+    if has_long_host(base, text) {
+        return Err(BadLink::TooLong);
+    }
     let mut url = join(base, encoding, text).map_err(|_| BadLink::Malformed)?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(BadLink::Scheme);
@@ -166,6 +169,51 @@ fn join(base: Option<&Url>, encoding: EncodingOverride<'_>, text: &str) -> Resul
         rest if rest.len() == relative.len() => parsed,
         rest => options.parse(&format!("//{rest}")),
     }
+}
+
+/// Whether a target names a host that is too long for DNS, in whatever form it is written: IDNA takes quadratic time for it.
+fn has_long_host(base: Option<&Url>, text: &str) -> bool {
+    if text.len() <= MAX_HOST_CHARS {
+        return false;
+    }
+    // The URL standard removes these characters anywhere in a URL.
+    let text: Cow<'_, str> = match text.contains(['\t', '\n', '\r']) {
+        true => text.replace(['\t', '\n', '\r'], "").into(),
+        false => text.into(),
+    };
+    let text = trim(&text);
+    let is_http = |scheme: &str| scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    let (scheme, rest) = match text.split_once(':') {
+        Some((scheme, rest)) if is_http(scheme) => (Some(scheme), rest),
+        _ => (None, text),
+    };
+    let authority = rest.trim_start_matches(['/', '\\']);
+    // With the scheme of the base, fewer slashes start a relative path.
+    let is_other = |scheme: &str| base.is_none_or(|base| !base.scheme().eq_ignore_ascii_case(scheme));
+    if rest.len() - authority.len() < 2 && !scheme.is_some_and(is_other) {
+        return false;
+    }
+    let authority = authority.split(['/', '\\', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    decoded_chars(host.as_bytes()) > MAX_HOST_CHARS
+}
+
+/// The number of characters of a text after percent-decoding.
+fn decoded_chars(mut text: &[u8]) -> usize {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let mut chars = 0;
+    while let Some((&first, mut rest)) = text.split_first() {
+        let mut byte = u32::from(first);
+        if let (b'%', [high, low, after @ ..]) = (first, rest)
+            && let (Some(high), Some(low)) = (digit(*high), digit(*low))
+        {
+            (byte, rest) = (high << 4 | low, after);
+        }
+        // The other bytes of a character in UTF-8 are between 0x80 and 0xBF.
+        chars += usize::from(byte & 0xC0 != 0x80);
+        text = rest;
+    }
+    chars
 }
 
 fn has_credentials(url: &Url) -> bool {
@@ -221,6 +269,9 @@ fn is_plain_host(host: &str) -> bool {
         })
         && last_label.starts_with(|first: char| first.is_ascii_lowercase())
 }
+
+/// The longest host with its port, in characters: twice what DNS allows, because IDNA composes characters.
+const MAX_HOST_CHARS: usize = 512;
 
 /// Short enough that no label exceeds the limit of DNS.
 const MAX_PLAIN_HOST_BYTES: usize = 63;

@@ -49,6 +49,8 @@ pub(super) struct LeaseBudget<'a, R> {
     claimed: Mutex<Vec<DomainClaim>>,
     /// The worker that can fetch the URL instead of this one.
     other_worker: OnceLock<WorkerId>,
+    /// The URL is not reached because its host gets no request for a while.
+    is_postponed: AtomicBool,
     /// Reads the sitemap, if the URL is one.
     sitemap: Mutex<Option<SitemapReader>>,
     sitemap_permit: Mutex<Option<OwnedSemaphorePermit>>,
@@ -75,6 +77,7 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
             activity,
             claimed: Mutex::default(),
             other_worker: OnceLock::new(),
+            is_postponed: AtomicBool::new(false),
             sitemap: Mutex::default(),
             sitemap_permit: Mutex::default(),
             large_file: Mutex::default(),
@@ -115,6 +118,11 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
     /// redirects to.
     pub(super) fn other_worker(&self) -> Option<WorkerId> {
         self.other_worker.get().copied()
+    }
+
+    /// Whether the lease ends so that the URL can wait for its host in the frontier, which holds up no other host.
+    pub(super) fn is_postponed(&self) -> bool {
+        self.is_postponed.load(Ordering::Relaxed)
     }
 
     /// The permits of a fetched URL, if a request was sent.
@@ -269,6 +277,11 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     }
 
     fn retries_later(&self) -> bool {
+        true
+    }
+
+    fn postpone(&self) -> bool {
+        self.is_postponed.store(true, Ordering::Relaxed);
         true
     }
 

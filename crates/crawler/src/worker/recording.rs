@@ -2,6 +2,7 @@
 
 use super::Worker;
 use crate::backend::{Backend, Completion, Lease};
+use crate::log;
 use crate::outcome::Outcome;
 use crate::sitemap;
 use crate::statistics::recorder::{CompletedUrl, LastRequest, PageFacts};
@@ -13,7 +14,8 @@ impl<R: Backend> Worker<R> {
     pub(super) fn record(&self, completion: &mut Completion) -> Option<UrlRecord<'static>> {
         let Completion { lease, outcome, .. } = &*completion;
         let pipeline = &self.context.pipeline;
-        if !pipeline.wants_urls() || lease.is_revisit || lease.is_retried(outcome) {
+        let is_requeued = *outcome == Outcome::NotReached || lease.is_retried(outcome);
+        if !pipeline.wants_urls() || lease.is_revisit || is_requeued {
             return None;
         }
         let is_page = *outcome == Outcome::Page;
@@ -29,8 +31,8 @@ impl<R: Backend> Worker<R> {
         is_wanted.then_some(record)
     }
 
-    /// The crawl did not take the outcome of a URL, which waits again: it is to be requested again, or its page is one too many,
-    /// because the limit was lowered meanwhile.
+    /// The crawl did not take the outcome of a URL, which waits again: it is to be requested again, its page is one too many,
+    /// because the limit was lowered meanwhile, or its host gets no request for a while.
     pub(super) fn requeued(&self, lease: &Lease, outcome: &Outcome) {
         match outcome {
             Outcome::Page => {
@@ -38,6 +40,7 @@ impl<R: Backend> Worker<R> {
                     self.context.stop.stop();
                 }
             }
+            Outcome::NotReached => log::lease_returned(self.id, &lease.url),
             _ => self.fetcher.recorder().record_retry(),
         }
     }

@@ -99,3 +99,36 @@ fn pause_after_a_failed_robots_txt_outlives_the_process() {
     let gap = robots[1].started - robots[0].ended.unwrap();
     assert!(robots.len() == 2 && gap >= pause - Duration::from_millis(10), "{gap:?}");
 }
+
+#[test]
+fn hosts_with_a_failing_robots_txt_do_not_take_all_leases_of_a_worker() {
+    let start = site_with_port(|path, port| match path {
+        "/robots.txt" => Response::status(404),
+        _ => {
+            let bad = (0..60).map(|host| format!("<a href=http://bad{host}.test:{port}/>a</a>"));
+            let good = (0..5).map(|host| format!("<a href=http://good{host}.test:{port}/>a</a>"));
+            Response::page(bad.chain(good).collect::<String>())
+        }
+    });
+    let site = Site::new().fallback(|request| match request.path == "/robots.txt" {
+        true if request.authority.starts_with("bad") => Response::status(503),
+        true => Response::status(404),
+        false => Response::page(request.authority.clone()),
+    });
+    let web = Web::builder().site(site).host("start.test", start).start();
+    let crawl = crawl(&web, "start.test").configure_backend(|settings| settings.similarity = None);
+    let crawl = crawl.configure_backend(|settings| settings.queue_size = 20).workers(1);
+    let crawl = crawl.configure(|config| {
+        (config.requests.obey_robots, config.robots_max_wait) = (true, Duration::from_secs(20));
+        config.concurrency = 8;
+    });
+    let report = crawl.run_blocking().unwrap();
+    assert_eq!(report.snapshot.outcomes["page"], 6);
+    assert_eq!(report.snapshot.outcomes["robots.txt unavailable"], 60);
+    let log = web.log();
+    let first = log.iter().map(|hit| hit.started).min().unwrap();
+    let is_page = |host: &str, path: &str| host.starts_with("good") && path == "/";
+    let last_good =
+        log.iter().filter(|hit| is_page(&hit.host, &hit.path)).map(|hit| hit.started).max().unwrap();
+    assert!(last_good - first < Duration::from_secs(10), "{:?}", last_good - first);
+}

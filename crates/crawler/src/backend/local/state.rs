@@ -418,9 +418,13 @@ impl<S: Storage> LocalState<S> {
         if let Some(host_delay) = host_delay {
             self.set_host_delay(throttle_key(&lease.url), host_delay)?;
         }
+        if outcome == Outcome::NotReached {
+            self.requeue_url(&lease, bytes, site_cooldown);
+            return Ok(CompleteResult::Requeued { sequence: self.record_writes(None, writes) });
+        }
         self.judge_host(&lease.url, &outcome);
         if outcome == Outcome::Page && !lease.is_revisit && self.budgets.pages_exhausted() {
-            self.requeue_page(&lease, bytes, site_cooldown);
+            self.requeue_url(&lease, bytes, site_cooldown);
             return Ok(CompleteResult::Requeued { sequence: None });
         }
         if lease.is_retried(&outcome) {

@@ -9,6 +9,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::rules::Rules;
+use super::waits::WaitingSite;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 
@@ -44,6 +45,8 @@ pub(super) struct CacheEntry {
     /// them; the others wait for it.
     pub(super) rules: OnceCell<Result<Rules, Outcome>>,
     failures: Mutex<Option<Failures>>,
+    /// Names the origin in progress displays while its URLs wait outside this process's requests.
+    waiting: Mutex<Option<WaitingSite>>,
     /// The crawl has the sitemaps that the file names.
     pub(super) has_admitted_sitemaps: AtomicBool,
     /// The host that robots.txt redirects to and that only another process may send requests to, and when that was found
@@ -112,6 +115,7 @@ impl CacheEntry {
             bytes: AtomicUsize::new(0),
             rules: OnceCell::new(),
             failures: Mutex::default(),
+            waiting: Mutex::default(),
             has_admitted_sitemaps: AtomicBool::new(false),
             elsewhere: Mutex::new(None),
         }
@@ -140,6 +144,16 @@ impl CacheEntry {
     /// The failed tries so far; `None` if there were none.
     pub(super) fn failures(&self) -> Option<Failures> {
         self.lock_failures().clone()
+    }
+
+    /// Keeps what names the origin in progress displays, until the next try.
+    pub(super) fn keep_waiting(&self, waiting: Option<WaitingSite>) {
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = waiting;
+    }
+
+    /// Takes what was kept since the last try.
+    pub(super) fn take_waiting(&self) -> Option<WaitingSite> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The host that robots.txt redirects to, if another process had to fetch it when this was last tried.

@@ -1,9 +1,5 @@
 //! Robots directives of single pages: `<meta name=robots>` and the header `X-Robots-Tag`. Their syntax is known only here.
 
-/// Directives with a value, in which a colon does not follow the name of a crawler.
-const DIRECTIVES_WITH_VALUE: [&str; 4] =
-    ["unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"];
-
 /// The directives of a page for crawlers, in `<meta name=robots>` or in the header `X-Robots-Tag`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -23,11 +19,12 @@ impl RobotsDirectives {
         all.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name)
     }
 
-    /// Adds the directives of `<meta name="NAME" content="CONTENT">`, if NAME is `robots` or the crawler's.
+    /// Adds the directives of `<meta name="NAME" content="CONTENT">`, if NAME is `robots` or the crawler's, or a list with one of
+    /// them.
     pub(crate) fn add_meta(&mut self, name: &str, content: &str, product_token: &str) {
-        let name = name.trim();
-        let is_ours = !name.is_empty() && name.eq_ignore_ascii_case(product_token);
-        if is_ours || name.eq_ignore_ascii_case("robots") {
+        let is_ours = |name: &str| !name.is_empty() && name.eq_ignore_ascii_case(product_token);
+        let mut names = name.split(',').map(str::trim);
+        if names.any(|name| is_ours(name) || name.eq_ignore_ascii_case("robots")) {
             // A directive with a value is none of these.
             content.split([',', ';']).filter(|item| !item.contains(':')).for_each(|item| self.add(item));
         }
@@ -62,11 +59,12 @@ impl RobotsDirectives {
     }
 }
 
-/// Whether the text before a colon is the name of a crawler, and not that of a directive or a part of a date.
+/// Whether the text before a colon is the name of a crawler, and not that of a directive with a value, `unavailable_after` or
+/// `max-…`, or a part of a date.
 fn is_crawler_name(text: &str) -> bool {
-    !text.is_empty()
-        && !text.contains(char::is_whitespace)
-        && !DIRECTIVES_WITH_VALUE.iter().any(|directive| text.eq_ignore_ascii_case(directive))
+    let is_limit = text.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("max-"));
+    let is_directive = is_limit || text.eq_ignore_ascii_case("unavailable_after");
+    !text.is_empty() && !text.contains(char::is_whitespace) && !is_directive
 }
 
 #[cfg(test)]
@@ -96,6 +94,7 @@ mod tests {
             ("noindex nofollow", "nofollow noindex"),
             ("max-image-preview: none, noarchive", "noarchive"),
             ("max-image-preview:none", ""),
+            ("max-foo:1, nofollow", "nofollow"),
             ("", ""),
         ] {
             assert_eq!(header(list), expected, "{list}");
@@ -105,7 +104,8 @@ mod tests {
 
     #[test]
     fn meta_element_counts_if_it_is_for_all_crawlers_or_for_this_one() {
-        for name in ["robots", "ROBOTS", " robots ", "mybot", "MyBot"] {
+        for name in ["robots", "ROBOTS", " robots ", "mybot", "MyBot", "robots,otherbot", "otherbot , mybot"]
+        {
             assert_eq!(meta(name, "nofollow"), "nofollow", "{name}");
         }
         for name in ["googlebot", "robot", "mybot2", "", "description"] {

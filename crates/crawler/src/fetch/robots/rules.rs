@@ -95,9 +95,23 @@ pub fn decoded(file: &[u8]) -> Cow<'_, [u8]> {
     let encoding = match file {
         [0xFF, 0xFE, ..] | [_, 0, ..] => UTF_16LE,
         [0xFE, 0xFF, ..] | [0, _, ..] => UTF_16BE,
-        _ => return Cow::Borrowed(file),
+        // A text that starts with another character is mostly ASCII, too, and other encodings have no NULs.
+        _ => match high_bytes(file) {
+            Some(encoding) => encoding,
+            None => return Cow::Borrowed(file),
+        },
     };
     Cow::Owned(encoding.decode_with_bom_removal(file).0.into_owned().into_bytes())
+}
+
+/// The encoding of UTF-16 in which most of the first characters are ASCII, if there is one.
+fn high_bytes(file: &[u8]) -> Option<&'static encoding_rs::Encoding> {
+    let start = &file[..file.len().min(1_024)];
+    let is_zero = |offset: usize| {
+        let zeros = start.iter().skip(offset).step_by(2).filter(|byte| **byte == 0).count();
+        4 * zeros > start.len()
+    };
+    if is_zero(1) { Some(UTF_16LE) } else { is_zero(0).then_some(UTF_16BE) }
 }
 
 #[derive(Clone, Copy)]

@@ -25,9 +25,9 @@ impl<S: Storage> LocalState<S> {
         self.waiting.set_delays(delay, site_delay, &self.cooldowns);
     }
 
-    /// Ends the lease of a page that the crawl may not have any more, because its limit was lowered meanwhile. The URL waits
-    /// as if it had not been fetched.
-    pub(super) fn requeue_page(&mut self, lease: &Lease, bytes: BodyBytes, site_cooldown: Duration) {
+    /// Ends the lease of a URL that has to wait for its host, or of a page that the crawl may not have any more, because its limit
+    /// was lowered meanwhile. The URL waits as if it had not been fetched.
+    pub(super) fn requeue_url(&mut self, lease: &Lease, bytes: BodyBytes, site_cooldown: Duration) {
         let Some(ActiveLease { task, is_blocked, reservation, .. }) = self.end_lease(lease.task_id) else {
             return;
         };
