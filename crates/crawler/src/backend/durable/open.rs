@@ -28,7 +28,7 @@ use crate::similarity::HashKey;
 use crate::statistics::{Recorder, Statistics};
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
-pub(super) const FORMAT: u32 = 12;
+pub(super) const FORMAT: u32 = 13;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;
@@ -342,7 +342,7 @@ impl StateWriter {
         Ok(self.tables.write(&batch)?)
     }
 
-    /// Records that the visit has ended: no URL is pending, or a limit is reached.
+    /// Records that the visit has ended: no URL is pending, or a limit is reached, and the outputs are complete.
     pub fn record_visit_end(&self) -> Result<(), Error> {
         let mut batch = Batch::default();
         recrawl::set_ended(&mut batch, true);
