@@ -6,6 +6,7 @@ mod indexes;
 
 use std::io;
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use hyper::header::CONTENT_ENCODING;
@@ -25,6 +26,9 @@ pub const MAX_BODY_BYTES: usize = 100 << 20;
 
 /// How many captures of a URL are considered. If none of them can be read, the archives are damaged.
 const MAX_CAPTURES: usize = 1_000;
+
+/// How many revisits are followed from one to the next. Those of this crawler refer to a capture with a body, or to a duplicate of one.
+const MAX_REFERENCES: usize = 16;
 
 /// A capture of a URL.
 #[derive(Debug, Clone)]
@@ -72,7 +76,15 @@ pub fn find_page(
     let captures = captures_of(&archives, &surt(url), &is_wanted, &rank, on_damage)?;
     let mut failure = NoCapture::NotFound;
     for capture in captures {
-        match content(&archives, &capture, on_damage)? {
+        let record = match read(&archives.list[capture.archive], &capture.entry, None) {
+            // An older capture would be another version of the page.
+            Ok(record) if record.header.record_type() == RecordType::Revisit => {
+                let content = referred(&archives, &record.header, &capture.entry, on_damage)?;
+                return Ok(content.map_err(NoCapture::Unreadable));
+            }
+            record => record,
+        };
+        match record.and_then(|record| body(record, &capture.entry)) {
             Ok(page) => return Ok(Ok(page)),
             Err(cause) if matches!(failure, NoCapture::NotFound) => failure = NoCapture::Unreadable(cause),
             Err(_) => {}
@@ -89,7 +101,7 @@ fn is_page(entry: &IndexEntry) -> bool {
     }
 }
 
-/// The captures with this key, the best first.
+/// The captures with this key, the best first. Of equal ones, the last one in the archives was captured last.
 fn captures_of<R: Ord>(
     archives: &IndexedArchives,
     key: &str,
@@ -99,7 +111,7 @@ fn captures_of<R: Ord>(
 ) -> Result<Vec<Capture>, Error> {
     let mut captures: Vec<Capture> = Vec::new();
     let sort = |captures: &mut Vec<Capture>| {
-        captures.sort_by_key(|capture| std::cmp::Reverse(rank(&capture.entry)));
+        captures.sort_by_key(|it| std::cmp::Reverse((rank(&it.entry), it.archive, it.entry.offset)));
         captures.truncate(MAX_CAPTURES);
     };
     archives.each(
@@ -118,46 +130,68 @@ fn captures_of<R: Ord>(
     Ok(captures)
 }
 
-/// The content of a capture, or that of the earlier one that it refers to. An inner error says why there is none.
-fn content(
+/// The content of the capture that a revisit refers to, which may be a revisit itself. An inner error says why there is none.
+fn referred(
     archives: &IndexedArchives,
-    capture: &Capture,
+    revisit: &RecordHeader,
+    shown: &IndexEntry,
     on_damage: &mut dyn FnMut(&str),
 ) -> Result<Result<CapturedPage, String>, Error> {
-    let record = match read(&archives.list[capture.archive], &capture.entry) {
-        Ok(record) => record,
-        Err(cause) => return Ok(Err(cause)),
-    };
-    if record.header.record_type() != RecordType::Revisit {
-        return Ok(body(record, &capture.entry));
-    }
-    let reference = Reference::new(&record.header, &capture.entry);
-    let rank = |entry: &IndexEntry| {
-        let is_named = entry.url == reference.url && Some(&entry.timestamp) == reference.timestamp.as_ref();
-        (is_named, reference.digest.is_some() && entry.digest == reference.digest, entry.timestamp.clone())
-    };
-    let is_wanted = |entry: &IndexEntry| {
-        let is_same = entry.digest == reference.digest || reference.digest.is_none();
-        !entry.is_revisit() && is_page(entry) == is_page(&capture.entry) && is_same
-    };
-    for original in captures_of(archives, &surt(&reference.url), &is_wanted, &rank, on_damage)? {
-        if let Ok(record) = read(&archives.list[original.archive], &original.entry)
-            && let Ok(page) = body(record, &capture.entry)
-        {
-            return Ok(Ok(page));
+    let mut reference = Reference::new(revisit, shown);
+    for _ in 0..MAX_REFERENCES {
+        let Some((record, entry)) = original(archives, &reference, shown, on_damage)? else { break };
+        if record.header.record_type() != RecordType::Revisit {
+            return Ok(body(record, shown));
         }
+        reference = Reference::new(&record.header, &entry);
     }
-    let of = reference.timestamp.map_or_else(String::new, |timestamp| format!(" of {timestamp}"));
+    let of = reference.date.map_or_else(String::new, |date| format!(" of {}", timestamp(date)));
     Ok(Err(format!(
         "its capture refers to one of {}{of}, which these archives do not have; name all archives of the crawl",
         reference.url
     )))
 }
 
+/// The record that a revisit refers to by URL and time, or another one with the same payload.
+fn original(
+    archives: &IndexedArchives,
+    reference: &Reference,
+    shown: &IndexEntry,
+    on_damage: &mut dyn FnMut(&str),
+) -> Result<Option<(WarcRecord, IndexEntry)>, Error> {
+    let time = reference.date.map(timestamp);
+    let may_be_named =
+        |entry: &IndexEntry| entry.url == reference.url && Some(&entry.timestamp) == time.as_ref();
+    let has_payload = |entry: &IndexEntry| {
+        let is_same = reference.digest.is_some() && entry.digest == reference.digest;
+        is_same && !entry.is_revisit() && is_page(entry) == is_page(shown)
+    };
+    let rank = |entry: &IndexEntry| (may_be_named(entry), has_payload(entry), entry.timestamp.clone());
+    let is_wanted = |entry: &IndexEntry| may_be_named(entry) || has_payload(entry);
+    for Capture { archive, entry } in
+        captures_of(archives, &surt(&reference.url), &is_wanted, &rank, on_damage)?
+    {
+        let archive = &archives.list[archive];
+        let named = reference.date.filter(|_| may_be_named(&entry));
+        // An index has no fractions of seconds, so it may have several captures of that time.
+        if let Some(date) = named
+            && let Ok(record) = read(archive, &entry, Some(date))
+        {
+            return Ok(Some((record, entry)));
+        }
+        if has_payload(&entry)
+            && let Ok(record) = read(archive, &entry, None)
+        {
+            return Ok(Some((record, entry)));
+        }
+    }
+    Ok(None)
+}
+
 /// The record that a revisit refers to.
 struct Reference {
     url: String,
-    timestamp: Option<String>,
+    date: Option<SystemTime>,
     digest: Option<String>,
 }
 
@@ -165,14 +199,21 @@ impl Reference {
     fn new(header: &RecordHeader, entry: &IndexEntry) -> Reference {
         Reference {
             url: header.refers_to_target_uri().unwrap_or(&entry.url).to_owned(),
-            timestamp: header.refers_to_date().map(timestamp),
+            date: header.refers_to_date(),
             digest: header.get("WARC-Payload-Digest").map(str::to_owned),
         }
     }
 }
 
-/// Reads the record of a capture. An error says why it cannot be read.
-fn read(archive: &Archive, entry: &IndexEntry) -> Result<WarcRecord, String> {
+/// Whether two dates are of the same capture. Some writers leave out the fraction in one of them.
+fn is_same_time(one: SystemTime, other: SystemTime) -> bool {
+    let [one_fraction, other_fraction] =
+        [one, other].map(|time| time.duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos());
+    one == other || (one_fraction == 0 || other_fraction == 0) && timestamp(one) == timestamp(other)
+}
+
+/// Reads the record of a capture, at this time if it is given. An error says why it cannot be read.
+fn read(archive: &Archive, entry: &IndexEntry, date: Option<SystemTime>) -> Result<WarcRecord, String> {
     let unreadable = |error: io::Error| format!("cannot read archive '{}': {error}", archive.name);
     let mut reader = archive.open(Default::default()).map_err(unreadable)?;
     match reader.seek_to(entry.offset) {
@@ -181,7 +222,9 @@ fn read(archive: &Archive, entry: &IndexEntry) -> Result<WarcRecord, String> {
         result => result.map_err(unreadable)?,
     }
     let is_it = |header: &RecordHeader| {
-        let is_of_time = header.date().map(timestamp).as_deref() == Some(entry.timestamp.as_str());
+        let is_of_time = header.date().is_some_and(|found| {
+            timestamp(found) == entry.timestamp && date.is_none_or(|date| is_same_time(found, date))
+        });
         let is_capture =
             matches!(header.record_type(), RecordType::Response | RecordType::Resource | RecordType::Revisit);
         is_capture

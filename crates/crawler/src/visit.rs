@@ -109,6 +109,18 @@ pub(crate) struct Visit<'a> {
     pub(crate) requested: Option<SystemTime>,
 }
 
+impl PreviousVisit {
+    /// Whether modules and outputs did not get the page, because it was a duplicate. It may be none now.
+    pub(crate) fn was_duplicate(&self) -> bool {
+        match label_of_text(&self.outcome) {
+            "duplicate" | "near-duplicate" => true,
+            "not saved" | "unchanged" => false,
+            // It failed since.
+            _ => self.record.version == 0,
+        }
+    }
+}
+
 impl VisitRecord {
     /// What is remembered after a visit.
     pub(crate) fn after(visit: Visit, previous: Option<&PreviousVisit>) -> VisitRecord {
@@ -118,6 +130,10 @@ impl VisitRecord {
         let mut record =
             VisitRecord { visit: number, visits: before.visits.saturating_add(1), ..before.clone() };
         let ResponseFacts { hash, validators } = response;
+        // A server that compares these validators later refers to the body that was requested now.
+        if hash != 0 || *outcome != Outcome::Unchanged && !validators.is_empty() {
+            record.fetched_at = requested.map_or(0, unix_micros);
+        }
         if let Some(previous) = previous {
             let is_temporary = label_is_temporary(label_of_text(&previous.outcome));
             if !is_temporary {
@@ -135,7 +151,6 @@ impl VisitRecord {
                 record.changes = before.changes.saturating_add(u32::from(is_change));
                 record.version = before.version.saturating_add(u32::from(*outcome == Outcome::Page));
                 (record.hash, record.is_gone) = (hash.to_le_bytes(), false);
-                record.fetched_at = requested.map_or(0, unix_micros);
                 record.validators = validators;
             }
             outcome if outcome.is_gone() => {
@@ -237,7 +252,8 @@ pub(crate) fn is_scheduled(outcome: &Outcome) -> bool {
     !is_left_out && *outcome != Outcome::NotReached
 }
 
-fn unix_micros(time: SystemTime) -> u64 {
+/// A time in microseconds.
+pub(crate) fn unix_micros(time: SystemTime) -> u64 {
     let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
@@ -285,6 +301,29 @@ mod tests {
         assert!(!record.is_current() && record.is_same_body(1) && record.changes == 1);
         let record = after(&[(Outcome::Page, 1), status(404), (Outcome::Page, 1)]);
         assert_eq!((record.version, record.visits, record.is_current()), (2, 3, true));
+    }
+
+    #[test]
+    fn later_304_refers_to_the_last_body_that_was_received() {
+        let headers = [(hyper::header::ETAG, hyper::header::HeaderValue::from_static("\"1\""))];
+        let validators = Validators::of(&headers.into_iter().collect());
+        let mut previous: Option<PreviousVisit> = None;
+        let mut fetched_after = |outcome: Outcome, hash: u64, second: u64| {
+            let response = ResponseFacts { hash, validators: validators.clone() };
+            let requested = Some(UNIX_EPOCH + Duration::from_secs(second));
+            let visit = Visit { number: 1, outcome: &outcome, response, requested };
+            let record = VisitRecord::after(visit, previous.as_ref());
+            let fetched = record.fetched().unwrap().duration_since(UNIX_EPOCH).unwrap().as_secs();
+            previous = Some(PreviousVisit { record, outcome: outcome.to_string() });
+            fetched
+        };
+        let sitemap = || Outcome::Sitemap { urls: 1 };
+        assert_eq!(fetched_after(sitemap(), 0, 1), 1, "the body of a sitemap has no hash");
+        assert_eq!(fetched_after(Outcome::Unchanged, 0, 2), 1, "a 304 has no body");
+        assert_eq!(fetched_after(sitemap(), 0, 3), 3);
+        assert_eq!(fetched_after(Outcome::Page, 7, 4), 4);
+        assert_eq!(fetched_after(Outcome::Unchanged, 7, 5), 5, "the same body again");
+        assert_eq!(fetched_after(Outcome::Unchanged, 0, 6), 5);
     }
 
     #[test]

@@ -2,14 +2,21 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
+use crawler::internal::config::FetchConfig;
+use crawler::internal::exchange::ArchiveSettings;
 use crawler::internal::modules::edges::Edges;
 use crawler::internal::modules::output::parts::{CrawlIdentity, Parts};
 use crawler::internal::modules::pages::Pages;
+use crawler::internal::modules::registry::{self, RegisteredModule};
 use crawler::internal::modules::{OutputSpec, OutputWrite, Target};
 use tempfile::TempDir;
 
+use crate::archive_records::files;
 use crate::common::{Ended, binary, executable, names, run};
+use crate::replay::archives::{gzip, page};
 
 /// The part files of two outputs of a crawl.
 struct Crawled(TempDir);
@@ -183,4 +190,76 @@ fn help_explains_the_arguments() {
     let refused = run(&["collect", "x"]).expect(2).stderr;
     assert!(refused.contains("--output") && refused.contains("crawler collect --help"), "{refused}");
     assert!(run(&["collect", "--output", "x"]).expect(2).stderr.contains("<PART>"));
+}
+
+const PAGES_OF_ARCHIVE: u64 = 600;
+
+/// Writes a part file of an archive, in files of some kilobytes.
+fn part_of_archive(archive: &Path, worker: u16, pages: std::ops::Range<u64>) {
+    let Ok(RegisteredModule::Output(mut spec)) = registry::parse(&format!("warc={}", archive.display()))
+    else {
+        panic!("warc is an output");
+    };
+    let settings = ArchiveSettings { max_file_bytes: 10_000, ..ArchiveSettings::default() };
+    spec.output.set_fetch_config(&FetchConfig { archive: Some(settings), ..FetchConfig::default() });
+    let crawl = CrawlIdentity { name: "example".into(), id: "1".into() };
+    let mut parts = Parts::open(&[spec], worker, &crawl, false).unwrap();
+    for number in pages {
+        let record = gzip(&page(&format!("http://a.test/{number}"), format!("page {number}")));
+        parts.add(number + 1, 1, &[(0, OutputWrite::Append(record))]).unwrap();
+    }
+}
+
+/// The names and the bytes of the files of an archive.
+fn files_of_archive(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = files(directory, "crawl", "warc.gz");
+    files.into_iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect()
+}
+
+/// How many pages an archive has.
+fn pages_of_archive(directory: &Path) -> usize {
+    let files = files(directory, "crawl", "warc.gz");
+    let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let arguments: Vec<&str> = ["index"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    run(&arguments).expect(0).stdout.lines().count()
+}
+
+#[test]
+fn killed_collect_leaves_the_earlier_archive_or_one_that_the_next_collect_completes() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = directory.path().join("crawl.warc.gz");
+    let path = archive.display().to_string();
+    part_of_archive(&archive, 1, 0..PAGES_OF_ARCHIVE / 2);
+    run(&["collect", "--of", &path]).expect(0);
+    let earlier = files_of_archive(directory.path());
+    assert!(earlier.len() > 3 && pages_of_archive(directory.path()) == 300);
+    part_of_archive(&archive, 2, PAGES_OF_ARCHIVE / 2..PAGES_OF_ARCHIVE);
+    let complete = directory.path().join(".crawl.warc.gz.complete");
+    for delay in (0..20).map(|step| Duration::from_millis(step * 8)) {
+        let mut collect = binary().args(["collect", "--of", &path, "--overwrite"]).spawn().unwrap();
+        thread::sleep(delay);
+        collect.kill().unwrap();
+        collect.wait().unwrap();
+        if !complete.exists() && files_of_archive(directory.path()) != earlier {
+            assert_eq!(pages_of_archive(directory.path()), 600, "killed after {delay:?}");
+            break;
+        }
+    }
+    run(&["collect", "--of", &path, "--overwrite"]).expect(0);
+    assert_eq!(pages_of_archive(directory.path()), 600);
+
+    // Killed while the files got their names: the first one gets it last.
+    fs::create_dir(&complete).unwrap();
+    for number in [1, 2] {
+        let name = format!("crawl-{number:05}.warc.gz");
+        fs::rename(directory.path().join(&name), complete.join(&name)).unwrap();
+    }
+    // Killed while they were written.
+    let unfinished = directory.path().join(".crawl.warc.gz.unfinished");
+    fs::create_dir(&unfinished).unwrap();
+    fs::write(unfinished.join("crawl-00001.warc.gz"), "half a rec").unwrap();
+    run(&["collect", "--of", &path]).expect(0);
+    assert_eq!(pages_of_archive(directory.path()), 600);
+    assert!(!complete.exists() && !unfinished.exists());
+    assert!(run(&["collect", "--of", &path]).expect(2).stderr.contains("--overwrite"), "it is complete");
 }

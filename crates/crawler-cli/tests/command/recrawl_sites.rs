@@ -117,6 +117,43 @@ fn pages_that_become_one_page_have_changed() {
 }
 
 #[test]
+fn duplicate_whose_original_is_gone_becomes_a_page() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    let web = serve(site.site());
+    site.page("/", linking_to(&["/a", "/b"]) + &words("seed"), Validator::ETag);
+    ["/a", "/b"].iter().for_each(|path| site.page(path, words("same"), Validator::ETag));
+    crawl(&web, &place).with("--workers 1 --per-host 1").run().expect(0);
+    assert_eq!(outcomes(&place), counts(&[("page", 2), ("duplicate", 1)]));
+    place.recrawl("").wait().expect(0);
+    assert_eq!(outcomes(&place), counts(&[("page", 0), ("unchanged", 2), ("duplicate", 1)]));
+    let delivered = versions(&web, &place);
+    let (original, duplicate) = if delivered[1].0 == "/a" { ("/a", "/b") } else { ("/b", "/a") };
+    site.status(original, 404);
+    // The duplicate may be visited before its original.
+    place.recrawl("").wait().expect(0);
+    place.recrawl("").wait().expect(0);
+    assert!(versions(&web, &place).contains(&(duplicate.into(), 1, false)), "{:?}", versions(&web, &place));
+    let hits = web.hits();
+    place.recrawl("").wait().expect(0);
+    let is_not_modified =
+        |path: &str| web.log()[hits..].iter().any(|hit| hit.path == path && hit.status == Some(304));
+    assert!(is_not_modified(duplicate), "it is a page as others");
+}
+
+#[test]
+fn page_that_was_cut_is_completed_by_a_visit_with_a_larger_limit() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    let web = serve(site.site());
+    let long = words("start") + &words("filling").repeat(300) + "the end";
+    site.page("/", long.clone(), Validator::ETag);
+    crawl(&web, &place).with("--max-page-bytes 1KB --oversize truncate").run().expect(0);
+    place.recrawl("--max-page-bytes 1MB").wait().expect(0);
+    assert_eq!(versions(&web, &place).last(), Some(&("/".into(), 2, true)));
+    place.recrawl("").wait().expect(0);
+    assert_eq!(web.log().last().unwrap().status, Some(304), "all of it was received");
+}
+
+#[test]
 fn pages_that_exchange_their_texts_are_versions_of_both() {
     let (site, place) = (ChangingSite::new(), StateDir::new());
     let web = serve(site.site());

@@ -7,6 +7,7 @@ use std::ops::BitOr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
 
 use tokio::sync::Notify;
 use url::Url;
@@ -59,6 +60,8 @@ pub struct PagePipeline {
     /// The outcomes of seeds, and of the URLs that they redirect to.
     seeds: Mutex<HashMap<String, Outcome>>,
     recorder: OnceLock<Recorder>,
+    /// When the archives of a crawl with a state were added to it.
+    archived_since: OnceLock<SystemTime>,
     on_outcome: OutcomeCallback,
 }
 
@@ -133,6 +136,7 @@ impl PagePipeline {
             ended: Notify::new(),
             seeds: Mutex::default(),
             recorder: OnceLock::new(),
+            archived_since: OnceLock::new(),
             on_outcome,
         }
     }
@@ -269,6 +273,18 @@ impl PagePipeline {
     /// Whether an output archives the requests and responses of the crawl.
     pub fn wants_exchanges(&self) -> bool {
         self.outputs.iter().any(|spec| spec.output.wants_exchanges())
+    }
+
+    /// Sets when the archives were added to a crawl with a state, if there are any.
+    pub fn set_archived_since(&self, added: Option<SystemTime>) {
+        if let Some(added) = added {
+            let _ = self.archived_since.set(added);
+        }
+    }
+
+    /// When the archives were added to the crawl, which have nothing that was requested before.
+    pub fn archived_since(&self) -> Option<SystemTime> {
+        self.archived_since.get().copied()
     }
 
     /// The settings for fetching pages, with which exchanges are recorded if an output archives them.

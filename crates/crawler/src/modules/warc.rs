@@ -67,6 +67,10 @@ impl Warc {
         if let Some((option, Some(_))) = options.iter().find(|(_, value)| value.is_some()) {
             return Err(format!("the option '{option}' takes no value"));
         }
+        // A comma does not separate where no option follows.
+        if let Some((option, _)) = options.iter().find(|(option, _)| *option != NO_REQUISITES) {
+            return Err(format!("it has no option '{option}'; its only option is {NO_REQUISITES}"));
+        }
         let has_name = Path::new(path).file_name().is_some() && !path.ends_with('/');
         if path == "-" || !has_name {
             return Err("it needs a file with a name".into());

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::{Crawler, retried_rows};
 use crate::backend::durable::{OpenOutputs, RecordedOutput, StateOutputs};
@@ -17,6 +18,7 @@ impl Crawler {
             let outputs = self.outputs_from(1);
             let pipeline = self.open_outputs(self.fresh_start())?;
             state.record_outputs(&outputs, OutputPosition::default(), &vec![0; outputs.len()])?;
+            pipeline.set_archived_since(archived_since(&outputs));
             return Ok(pipeline);
         }
         retried_rows::replace_files(state)?;
@@ -31,6 +33,7 @@ impl Crawler {
         })?;
         pipeline.check_position(state.position)?;
         pipeline.resume_outputs();
+        pipeline.set_archived_since(archived_since(&state.outputs()?));
         if let Some(failure) = removed_failure {
             pipeline.removed_output_failed(&failure);
         }
@@ -79,6 +82,11 @@ impl Crawler {
             completed.and_then(|()| removed.iter().try_for_each(|index| recorded[*index].remove_records()));
         Ok(records_removed.err())
     }
+}
+
+/// When the last archive was added, if there is one: all archives have what was requested since.
+fn archived_since(outputs: &[RecordedOutput]) -> Option<SystemTime> {
+    outputs.iter().filter_map(RecordedOutput::archived_since).max()
 }
 
 /// Refuses to write to a recorded file in another format.

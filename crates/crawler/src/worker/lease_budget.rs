@@ -23,6 +23,7 @@ use crate::url_record::{LastRequest, RequestRecord};
 use crate::worker::capacity::LeaseActivity;
 use crate::worker::domain_claims::DomainClaim;
 use crate::worker::exchanges::LeaseExchanges;
+use crate::worker::versions::is_former_duplicate;
 use crate::worker::{Permits, Worker, WorkerContext, record_failure};
 
 /// How long a sitemap that waits for its host does not notice that the host's delay was changed.
@@ -227,7 +228,11 @@ impl<R: Backend> ByteBudget for LeaseBudget<'_, R> {
 
     fn validators(&self) -> Option<&Validators> {
         let previous = self.lease.previous.as_deref().filter(|_| self.lease.kind() != TaskKind::Probe)?;
-        Some(&previous.record.validators).filter(|validators| !validators.is_empty())
+        // A 304 of what no archive has would be a hole in the archive.
+        let is_archived = |since| previous.record.fetched().is_some_and(|fetched| fetched >= since);
+        let may_be_unchanged = self.worker.context.pipeline.archived_since().is_none_or(is_archived)
+            && !is_former_duplicate(self.lease, previous);
+        Some(&previous.record.validators).filter(|validators| may_be_unchanged && !validators.is_empty())
     }
 
     fn receive(&self, bytes: &[u8]) -> bool {

@@ -6,7 +6,8 @@ use super::Worker;
 use crate::backend::{Backend, Completion, Lease};
 use crate::fetch::http::Validators;
 use crate::page::Page;
-use crate::visit::ResponseFacts;
+use crate::task_kind::TaskKind;
+use crate::visit::{PreviousVisit, ResponseFacts};
 
 impl<R: Backend> Worker<R> {
     /// The validators of a response, if visits are remembered.
@@ -32,11 +33,18 @@ impl<R: Backend> Worker<R> {
         let exact = if exact == 0 { self.context.backend.hash_key().hash(&page.body) } else { exact };
         // 0 stands for no hash.
         let hash = ((exact >> 64) as u64 ^ exact as u64).max(1);
-        completion.response = ResponseFacts { hash, validators: self.validators(&page.headers) };
+        // A page that was cut is received anew, because a later crawl may receive all of it.
+        let validators = if page.truncated { Validators::default() } else { self.validators(&page.headers) };
+        completion.response = ResponseFacts { hash, validators };
         let Some(previous) = lease.previous.as_deref().filter(|_| !lease.is_revisit) else { return true };
         let (record, is_same) = (&previous.record, previous.record.is_same_body(hash));
         page.version = record.version.saturating_add(1);
         page.changed = record.version > 0 && !is_same;
-        !(is_same && record.is_current())
+        !(is_same && record.is_current()) || is_former_duplicate(lease, previous)
     }
+}
+
+/// Whether the URL is a page that was a duplicate, and is compared with the others again: the page that it was a duplicate of may be gone.
+pub(super) fn is_former_duplicate(lease: &Lease, previous: &PreviousVisit) -> bool {
+    lease.kind() == TaskKind::Page && previous.was_duplicate()
 }

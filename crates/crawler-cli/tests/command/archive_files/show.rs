@@ -107,6 +107,40 @@ fn revisit_gives_the_content_that_it_refers_to() {
 }
 
 #[test]
+fn unchanged_page_gives_the_version_that_the_server_compared() {
+    let directory = TempDir::new().unwrap();
+    let refers = |uri: &'static str, date: &'static str| {
+        [("WARC-Refers-To-Target-URI", uri), ("WARC-Refers-To-Date", date)]
+    };
+    let (head, not_modified) = (b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 304 Not Modified\r\n\r\n");
+    let unchanged =
+        |uri: &'static str, of: &'static str| record("revisit", uri, &refers(uri, of), not_modified);
+    let [one, copy, lost] = ["http://a.test/one", "http://a.test/copy", "http://a.test/lost"];
+    let records = [
+        // Two versions within a second.
+        at("2026-01-01T00:00:00.25Z", page(one, "the first version")),
+        at("2026-01-01T00:00:00.75Z", page(one, "the second version")),
+        at("2026-01-02T00:00:00Z", unchanged(one, "2026-01-01T00:00:00.25Z")),
+        at("2026-01-03T00:00:00Z", unchanged(one, "2026-01-01T00:00:00.75Z")),
+        // The compared capture is a duplicate of another page, and not the older one at its URL.
+        at("2026-01-01T00:00:00Z", page(copy, "older, at the same URL")),
+        at("2026-01-02T00:00:00.5Z", record("revisit", copy, &refers(one, "2026-01-01T00:00:00.75Z"), head)),
+        at("2026-01-03T00:00:00Z", unchanged(copy, "2026-01-02T00:00:00.5Z")),
+        at("2026-01-01T00:00:00Z", page(lost, "older, and another version")),
+        at("2026-01-03T00:00:00Z", unchanged(lost, "2026-01-02T00:00:00Z")),
+    ];
+    for (name, bytes) in [("a.warc.gz", gzipped(&records)), ("one-member.warc.gz", gzip(&records.concat()))] {
+        let archive = write(directory.path(), name, &bytes);
+        assert_eq!(shown(one, &archive), "the second version", "{name}");
+        assert_eq!(shown(one, &format!("{archive} --at 2026-01-02")), "the first version", "{name}");
+        assert_eq!(shown(copy, &archive), "the second version", "{name}");
+        let missing = crawler(&format!("show {lost} --archive {archive}")).expect(1);
+        assert!(missing.stderr.contains("name all archives of the crawl"), "{}", missing.stderr);
+        assert_eq!(missing.stdout, "", "another version is not the page");
+    }
+}
+
+#[test]
 fn index_next_to_an_archive_is_used_unless_it_is_older() {
     let directory = TempDir::new().unwrap();
     let archive = write(directory.path(), "site-00001.warc.gz", &gzipped(&pages(0..50)));

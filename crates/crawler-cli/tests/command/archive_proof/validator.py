@@ -22,6 +22,7 @@ PROFILES = {
 TRUNCATIONS = {"length", "time", "disconnect", "unspecified"}
 HTTP_RESPONSE = "application/http;msgtype=response"
 HTTP_REQUEST = "application/http;msgtype=request"
+CONDITIONS = {"if-none-match", "if-modified-since"}
 SECRET_HEADERS = {"authorization", "cookie", "proxy-authorization"}
 
 violations = []
@@ -207,7 +208,7 @@ class Archive:
             self.revisit(place, header, status, body, digest)
             entry["profile"] = header.get("warc-profile", "").rsplit("/")[-1]
             entry["refers_to"] = header.get("warc-refers-to-target-uri")
-        self.pending = header
+        self.pending = header | {"status": status}
         print(json.dumps(entry))
 
     def revisit(self, place, header, status, body, digest):
@@ -246,6 +247,8 @@ class Archive:
         if self.mismatch and not line.startswith("HEAD "):
             self.fail(place, self.mismatch)
         names = {name for name, _ in headers}
+        if response["status"] == 304 and response.get("warc-type") == "response" and names & CONDITIONS:
+            self.fail(place, f"the reply 304 to {names & CONDITIONS} is no revisit")
         if "host" not in names:
             self.fail(place, "no Host header")
         if names & SECRET_HEADERS:

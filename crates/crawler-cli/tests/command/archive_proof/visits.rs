@@ -14,12 +14,13 @@ use crate::resume::killed_after;
 use crate::state::StateDir;
 
 /// The paths of the site, the types of their records in three visits, and the profiles of those that are revisits.
-const EXPECTED: [(&str, [&str; 3]); 7] = [
+const EXPECTED: [(&str, [&str; 3]); 8] = [
     ("/", ["response", "server-not-modified", "server-not-modified"]),
     ("/etag", ["response", "server-not-modified", "server-not-modified"]),
     ("/date", ["response", "server-not-modified", "server-not-modified"]),
     ("/none", ["response", "identical-payload-digest", "identical-payload-digest"]),
     ("/changed", ["response", "response", "server-not-modified"]),
+    ("/sitemap.xml", ["response", "server-not-modified", "server-not-modified"]),
     ("/same/1", ["response", "server-not-modified", "server-not-modified"]),
     ("/same/2", ["identical-payload-digest", "server-not-modified", "server-not-modified"]),
 ];
@@ -27,7 +28,8 @@ const EXPECTED: [(&str, [&str; 3]); 7] = [
 /// A crawl of three visits, the second of which is killed twice, and its web.
 pub fn archive_of_visits() -> (StateDir, Web) {
     let (site, place) = (ChangingSite::new(), StateDir::new());
-    site.page("/", linking_to(&EXPECTED.map(|(path, _)| path)[1..]), Validator::ETag);
+    let linked = EXPECTED.map(|(path, _)| path).into_iter().filter(|path| !path.contains('.'));
+    site.page("/", linking_to(&linked.skip(1).collect::<Vec<_>>()), Validator::ETag);
     for (path, validator) in [
         ("/etag", Validator::WeakETag),
         ("/date", Validator::LastModified),
@@ -40,8 +42,13 @@ pub fn archive_of_visits() -> (StateDir, Web) {
         site.page(path, words("same"), Validator::ETag);
     }
     let web = serve(site.site());
-    let crawl =
-        place.crawl(web.url("/")).with("--scope host --similarity 0 --per-host 1 --warc-size 2KB --wacz");
+    let listed = format!("<urlset><url><loc>{}</loc></url></urlset>", web.url("/etag"));
+    site.page("/sitemap.xml", listed, Validator::ETag);
+    let crawl = place
+        .crawl(web.url("/"))
+        .with("--sitemap")
+        .with_one(web.url("/sitemap.xml"))
+        .with("--scope host --similarity 0 --per-host 1 --warc-size 2KB --wacz");
     crawl.module("warc", &place.path("crawl.warc.gz")).run().expect(0);
     site.page("/changed", words("changed") + "and more", Validator::ETag);
     for requests in [3, 4] {
@@ -87,4 +94,35 @@ fn archive_of_visits_has_each_once_and_refers_to_what_it_has() {
             assert_eq!(shown.stdout, text, "{path}");
         }
     }
+}
+
+#[test]
+fn recrawl_archives_what_was_fetched_before_there_was_an_archive() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    site.page("/", linking_to(&["/page", "/same"]), Validator::ETag);
+    site.page("/page", words("page"), Validator::ETag);
+    site.page("/same", words("page"), Validator::ETag);
+    let web = serve(site.site());
+    let rows = place.path("urls.jsonl");
+    let crawl = place.crawl(web.url("/")).with("--scope host --similarity 0 --per-host 1");
+    crawl.module("urls", &rows).run().expect(0);
+    let archive = place.path("crawl.warc.gz");
+    let with_archive = format!("--module urls={} --module warc={}", rows.display(), archive.display());
+    place.recrawl(&with_archive).wait().expect(0);
+    let types = |responses: &[Value], path: &str| -> Vec<String> {
+        let of_path = responses.iter().filter(|response| response["url"] == web.url(path).as_str());
+        of_path.map(|response| response["type"].as_str().unwrap().to_owned()).collect()
+    };
+    let responses = valid(&files_of(&place), &[]);
+    assert_eq!(types(&responses, "/page").len(), 1, "{responses:?}");
+    assert!(responses.iter().all(|response| response["status"] != 304), "{responses:?}");
+    let hits = web.hits();
+    place.recrawl("").wait().expect(0);
+    assert!(web.log()[hits..].iter().filter(|hit| hit.status == Some(304)).count() >= 2, "once per URL");
+    assert_eq!(types(&valid(&files_of(&place), &[]), "/").join(" "), "response revisit");
+    // Another archive starts with the bodies, too.
+    let second = place.path("second.warc.gz");
+    place.recrawl(&format!("--module warc={}", second.display())).wait().expect(0);
+    let responses = valid(&files(second.parent().unwrap(), "second", "warc.gz"), &[]);
+    assert_eq!(types(&responses, "/").join(" "), "response");
 }

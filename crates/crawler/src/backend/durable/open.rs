@@ -348,7 +348,7 @@ impl StateWriter {
         Ok(self.tables.write(&batch)?)
     }
 
-    /// Records that the visit has ended: no URL is pending, or a limit is reached.
+    /// Records that the visit has ended: no URL is pending, or a limit is reached, and the outputs are complete.
     pub fn record_visit_end(&self) -> Result<(), Error> {
         let mut batch = Batch::default();
         recrawl::set_ended(&mut batch, true);

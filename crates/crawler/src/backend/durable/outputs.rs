@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,7 @@ use crate::modules::output::{OutputPosition, OutputSpec, Target, Writes};
 use crate::modules::registry;
 use crate::similarity::HashKey;
 use crate::url_record::UrlRecord;
+use crate::visit::unix_micros;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;
@@ -39,6 +41,8 @@ pub struct RecordedOutput {
     pub header: Vec<u8>,
     /// The first page that is in it: it was added to the crawl before that page.
     pub first_page: u64,
+    /// When it was added: Unix time in microseconds.
+    pub added_at: u64,
     /// How it is split into files, if it is.
     pub segments: Option<SegmentRule>,
 }
@@ -55,6 +59,7 @@ impl RecordedOutput {
             has_records: output.finisher().is_some(),
             header: spec.header().into_owned(),
             first_page,
+            added_at: unix_micros(SystemTime::now()),
             segments: output.segments(),
         }
     }
@@ -62,6 +67,11 @@ impl RecordedOutput {
     /// What is opened for it.
     pub(crate) fn open_target(&self) -> OpenTarget<'_> {
         OpenTarget { target: self.written(), header: (&*self.header).into(), segments: self.segments.clone() }
+    }
+
+    /// When it was added, if it is an archive. It has nothing that was requested before.
+    pub fn archived_since(&self) -> Option<SystemTime> {
+        self.segments.as_ref().map(|_| UNIX_EPOCH + Duration::from_micros(self.added_at))
     }
 
     /// Whether it has the same format and path.

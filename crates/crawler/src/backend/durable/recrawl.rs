@@ -24,7 +24,7 @@ const ROWS_PER_COMMIT: usize = 4096;
 /// The name of the value that records how far a visit is that has begun.
 const BEGUN: &str = "recrawl";
 
-/// The name of the value that records that a visit has ended: no URL is pending, or a limit is reached.
+/// The name of the value that records that a visit has ended: no URL is pending, or a limit is reached, and the outputs are complete.
 const ENDED: &str = "visit_ended";
 
 /// The name of the value that records which URLs the last visit visits.
@@ -62,7 +62,7 @@ pub(super) fn start(
 pub(super) fn record_begin(tables: &Tables, recrawl: &Recrawl) -> Result<(), BackendError> {
     let view = tables.view()?;
     let checkpoint = read_checkpoint(&view)?;
-    let has_ended = checkpoint.pending() == Some(0) || view.meta(ENDED)?.is_some_and(|ended| ended == [1]);
+    let has_ended = view.meta(ENDED)?.is_some_and(|ended| ended == [1]);
     if checkpoint.last_task_id() == 0 || !has_ended || read_begun(&view)?.is_some() {
         return Ok(());
     }

@@ -101,7 +101,7 @@ fn payloads_of_files_are_known_after_a_resume() {
 fn file_needs_a_name_and_options_are_checked() {
     assert!(Warc::output("a.warc.gz").unwrap().output.keeps_requisites());
     assert!(!Warc::output("a.warc.gz,no-requisites").unwrap().output.keeps_requisites());
-    for wrong in ["-", "dir/", "..", "a.warc,no-requisites=1"] {
+    for wrong in ["-", "dir/", "..", "a.warc,no-requisites=1", "a.warc,no-requisites,x"] {
         assert!(Warc::output(wrong).is_err(), "{wrong}");
     }
 }

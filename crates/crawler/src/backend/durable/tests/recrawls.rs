@@ -16,7 +16,13 @@ async fn finished() -> TestState {
     state.backend().admit(seeds.collect()).await.unwrap();
     visit_all(&state).await;
     state.reopen();
+    end_visit(&state);
     state
+}
+
+/// Records that the outputs of the visit are complete.
+fn end_visit(state: &TestState) {
+    state.open.as_ref().unwrap().1.record_visit_end().unwrap();
 }
 
 async fn visit_all(state: &TestState) {
@@ -58,9 +64,29 @@ async fn crash_between_two_commits_leaves_a_visit_that_is_continued() {
         let snapshot = state.backend().shared.state().snapshot();
         assert_eq!((snapshot.visit, snapshot.pending()), (2, 6));
         visit_all(&state).await;
+        end_visit(&state);
         state.reopen();
         assert_eq!(state.backend().shared.state().snapshot().visit, 3, "the visit before had ended");
     }
+}
+
+#[tokio::test]
+async fn visit_whose_outputs_were_not_completed_is_finished_before_another_starts() {
+    let mut state = finished().await;
+    state.options.recrawl = Some(Recrawl::default());
+    state.reopen();
+    visit_all(&state).await;
+    let visit = |state: &TestState| {
+        let snapshot = state.backend().shared.state().snapshot();
+        (snapshot.visit, snapshot.pending())
+    };
+    for kill in 0..3 {
+        state.crash();
+        assert_eq!(visit(&state), (2, 0), "killed {kill} times while the outputs were completed");
+    }
+    end_visit(&state);
+    state.reopen();
+    assert_eq!(visit(&state), (3, 10));
 }
 
 #[tokio::test]

@@ -196,6 +196,15 @@ fn place_of(length: u64, found: &[(u32, u64)]) -> Option<Place> {
     None
 }
 
+/// Rejects files that are there already. An empty one has nothing to lose.
+pub(in crate::modules::output) fn ensure_none(
+    names: &SegmentNames,
+    found: &[(u32, u64)],
+) -> Result<(), StorageError> {
+    let found: Vec<(u32, u64)> = found.iter().filter(|(_, length)| *length > 0).copied().collect();
+    ensure_none_after(names, 0, &found)
+}
+
 /// Rejects files after this one that are there already.
 fn ensure_none_after(names: &SegmentNames, number: u32, found: &[(u32, u64)]) -> Result<(), StorageError> {
     let Some((number, length)) = found.iter().find(|(found, _)| *found > number) else { return Ok(()) };
@@ -236,7 +245,7 @@ fn shorter(output: &Path, bytes: u64, committed: u64) -> StorageError {
 }
 
 /// The ID of the archive that a file belongs to, if it has one.
-fn archive_id_in(path: &Path) -> Option<String> {
+pub(in crate::modules::output) fn archive_id_in(path: &Path) -> Option<String> {
     let read = || -> io::Result<Option<String>> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();

@@ -3,6 +3,7 @@
 //! Only the indexes are held in memory, so the parts may be larger than memory. A part that a worker is still writing
 //! to is merged up to the last page in its index.
 
+mod new_segments;
 mod sink;
 mod source;
 

@@ -1,13 +1,13 @@
-//! Writes the merged output: to a file that is replaced atomically, to a directory, to a stream, or to a records file from which
+//! Writes the merged output: to files that are replaced atomically, to a directory, to a stream, or to a records file from which
 //! the output is made.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use super::new_segments::NewSegments;
 use super::{Destination, MergeError};
 use crate::error::{StorageError, StorageErrorKind};
-use crate::modules::output::files::segments::SegmentedFile;
-use crate::modules::output::files::{Start, SyncHandles, create_directory, write_error};
+use crate::modules::output::files::{create_directory, write_error};
 use crate::modules::output::finish::{self, Records};
 use crate::modules::output::new_file::{NewFile, ensure_replaceable};
 use crate::modules::output::numbered_dir::NumberedDir;
@@ -22,7 +22,7 @@ pub(super) enum MergeSink<'w> {
         last: u64,
     },
     Stream(BufWriter<&'w mut dyn Write>),
-    Segments(Box<SegmentedFile>),
+    Segments(Box<NewSegments>),
     /// The merged records, which are temporary, and the target to make from them.
     Records(NewFile, PathBuf),
 }
@@ -70,11 +70,8 @@ impl<'w> MergeSink<'w> {
             let refused = "cannot print the output: it consists of several files; name a file as output";
             return Err(MergeError::Refused(refused.into()));
         };
-        let start = if overwrite { Start::Overwrite } else { Start::Fresh };
-        let mut file = SegmentedFile::open(path, rule, start, 0).map_err(refused)?;
-        file.truncate(0).map_err(refused)?;
-        file.put_header();
-        Ok(MergeSink::Segments(Box::new(file)))
+        let files = NewSegments::create(path, rule, overwrite).map_err(refused)?;
+        Ok(MergeSink::Segments(Box::new(files)))
     }
 
     /// Writes the next page.
@@ -91,11 +88,7 @@ impl<'w> MergeSink<'w> {
                 *last = number;
                 Ok(())
             }
-            MergeSink::Segments(file) => {
-                file.flush_if_full().and_then(|()| file.rotate_if_full()).map_err(not_written)?;
-                file.append(page);
-                Ok(())
-            }
+            MergeSink::Segments(files) => files.append(page).map_err(|error| not_written(files.error(error))),
             MergeSink::Stream(stream) => stream.write_all(page),
         }
     }
@@ -108,9 +101,7 @@ impl<'w> MergeSink<'w> {
                 .handle()
                 .and_then(|it| it.sync())
                 .map_err(|error| not_written(write_error(files.path(), error))),
-            MergeSink::Segments(mut file) => {
-                file.flush().and_then(|()| SyncHandles(file.handles()?).sync()).map_err(not_written)
-            }
+            MergeSink::Segments(files) => files.finish().map_err(not_written),
             MergeSink::Stream(mut stream) => stream.flush(),
             MergeSink::Records(mut file, target) => {
                 let written = file.flush_unfinished().map(Path::to_owned);
