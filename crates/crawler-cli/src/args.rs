@@ -87,7 +87,7 @@ const CONFIG_DISPLAY_ORDER: usize = 998;
 /// The arguments as parsed.
 enum Cli {
     Classic(Box<ClassicArgs>),
-    Command(CliCommand),
+    Command(Box<CliCommand>),
 }
 
 #[derive(Subcommand)]
@@ -466,7 +466,7 @@ fn config_option() -> clap::Arg {
 impl Cli {
     fn new(matches: &mut ArgMatches) -> Result<Cli, clap::Error> {
         Ok(match matches.subcommand_name() {
-            Some(_) => Cli::Command(CliCommand::from_arg_matches_mut(matches)?),
+            Some(_) => Cli::Command(Box::new(CliCommand::from_arg_matches_mut(matches)?)),
             None => Cli::Classic(Box::new(ClassicArgs::from_arg_matches_mut(matches)?)),
         })
     }
@@ -474,7 +474,7 @@ impl Cli {
     /// Stores the names of the explicit options in the options that are merged with those of an existing crawl.
     fn with_explicit_options(mut self, explicit: Vec<String>) -> Cli {
         let Cli::Command(command) = &mut self else { return self };
-        match command {
+        match &mut **command {
             CliCommand::Submit(options) | CliCommand::Crawl(options) => {
                 options.explicit = explicit;
                 options.adapt_to_mirror();
@@ -494,7 +494,7 @@ impl Cli {
             Cli::Classic(classic) => return Ok(Command::ClassicCrawl(Box::new(classic.validate()?))),
             Cli::Command(command) => command,
         };
-        Ok(match command {
+        Ok(match *command {
             CliCommand::Crawl(mut options) => {
                 options.complete_seeds();
                 Command::Crawl(Box::new(options.validate()?))
