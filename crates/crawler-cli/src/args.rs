@@ -31,11 +31,11 @@ pub mod testing;
 mod url_query;
 mod written;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use clap_complete::Shell;
 use crawler::internal::backend::WorkerId;
 use crawler::internal::live_settings::ControlAction;
@@ -85,16 +85,10 @@ const RECRAWL: &str = "recrawl";
 /// The place of `--config` in the help: after the options of the command, before `--help`.
 const CONFIG_DISPLAY_ORDER: usize = 998;
 
-/// Save a site as numbered files, or run one of the commands below
-#[derive(Parser)]
-#[command(name = "crawler", version, after_help = help::AFTER_HELP)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-#[command(override_usage = help::USAGE)]
-struct Cli {
-    #[command(subcommand)]
-    command: Option<CliCommand>,
-    #[command(flatten)]
-    classic: ClassicArgs,
+/// The arguments as parsed.
+enum Cli {
+    Classic(Box<ClassicArgs>),
+    Command(Box<CliCommand>),
 }
 
 #[derive(Subcommand)]
@@ -281,11 +275,8 @@ impl Invocation {
         if typed.is_empty() {
             help::exit_with_short_usage();
         }
-        let invocation = match own_definition(&typed) {
-            Some(own) => parse_own(&own, &typed).unwrap_or_else(|| parse_all(typed)),
-            None => parse_all(typed),
-        };
-        invocation.map_err(UsageError::into_line)
+        let own = own_definition(&typed).and_then(|own| parse_own(own, &typed));
+        own.unwrap_or_else(|| parse_all(typed)).map_err(UsageError::into_line)
     }
 }
 
@@ -300,45 +291,48 @@ struct Parsed {
 
 /// Parses and checks a command line, with the options of all commands, which errors and settings may refer to.
 fn parse_all(typed: Vec<OsString>) -> Result<Invocation, UsageError> {
-    let line = CommandLine::new(&definition(), typed)?;
+    let mut line = CommandLine::new(&definition(), typed)?;
     for warning in misspelt_variables(&line.grammar) {
         print_error(&warning);
     }
-    parse(&line)
-}
-
-fn parse(line: &CommandLine) -> Result<Invocation, UsageError> {
-    let explainer = Explainer::new(line);
-    let parsed = parsed(line).map_err(|error| explainer.parse_error(&error))?;
+    let parsed = parsed(&mut line);
+    let explainer = Explainer::new(&line);
+    let parsed = parsed.map_err(|error| explainer.parse_error(&error))?;
     match explainer.foreign_option(&parsed.explicit) {
         Some(error) => Err(error),
-        None => parsed.check(line),
+        None => parsed.check(&line.typed).map_err(|message| explainer.invalid(message)),
     }
 }
 
 /// Parses and checks a command line with the options of its own command only. `None` if that needs those of other commands.
-fn parse_own(own: &clap::Command, typed: &[OsString]) -> Option<Result<Invocation, UsageError>> {
-    let line = CommandLine::new(own, typed.to_vec()).ok()?;
-    let parsed = parsed(&line).ok()?;
-    Explainer::new(&line).lists_all(&parsed.explicit).then(|| parsed.check(&line))
+fn parse_own(own: clap::Command, typed: &[OsString]) -> Option<Result<Invocation, UsageError>> {
+    let mut line = CommandLine::without_settings(own, typed.to_vec());
+    let parsed = parsed(&mut line).ok()?;
+    if !Explainer::new(&line).lists_all(&parsed.explicit) {
+        return None;
+    }
+    let explained = |message| match CommandLine::new(&definition(), typed.to_vec()) {
+        Ok(line) => Explainer::new(&line).invalid(message),
+        Err(error) => error,
+    };
+    Some(parsed.check(&line.typed).map_err(explained))
 }
 
-fn parsed(line: &CommandLine) -> Result<Parsed, clap::Error> {
+fn parsed(line: &mut CommandLine) -> Result<Parsed, clap::Error> {
     let mut matches = line.matches()?;
     let explicit = explicit_options(&line.grammar, &matches, &line.settings);
     let (log, verbosity) = log_options(&matches)?;
-    Ok(Parsed { cli: Cli::from_arg_matches_mut(&mut matches)?, explicit, log, verbosity })
+    Ok(Parsed { cli: Cli::new(&mut matches)?, explicit, log, verbosity })
 }
 
 impl Parsed {
-    fn check(self, line: &CommandLine) -> Result<Invocation, UsageError> {
+    /// Checks the arguments. `typed` are those that were typed.
+    fn check(self, typed: &[OsString]) -> Result<Invocation, String> {
         let Parsed { cli, explicit, log, verbosity } = self;
-        let checked = log.check(&line.typed).and_then(|()| {
-            let command = cli.with_explicit_options(explicit).validate()?;
-            command.check_log(&log)?;
-            Ok(Invocation { command, log, verbosity })
-        });
-        checked.map_err(|message| Explainer::new(line).invalid(message))
+        log.check(typed)?;
+        let command = cli.with_explicit_options(explicit).validate()?;
+        command.check_log(&log)?;
+        Ok(Invocation { command, log, verbosity })
     }
 }
 
@@ -396,11 +390,11 @@ fn explicit_options(grammar: &clap::Command, matches: &ArgMatches, settings: &Se
 
 /// The definition of the command line, not built yet.
 pub fn definition() -> clap::Command {
-    define(|_| true)
+    with_classic_form(CliCommand::augment_subcommands(program()).mut_subcommands(adapted))
 }
 
-/// The definition without the options of other commands than that of a command line, which take most of the time to start. `None`
-/// if the others are needed: for help, and for settings, whose names are checked.
+/// The definition with the options of a command line's own command only: building those of all commands takes most of the time
+/// to start. `None` if the others are needed: for help, and for settings, whose names are checked.
 fn own_definition(typed: &[OsString]) -> Option<clap::Command> {
     let needs_all = |argument: &OsString| {
         let argument = argument.to_string_lossy();
@@ -408,43 +402,57 @@ fn own_definition(typed: &[OsString]) -> Option<clap::Command> {
             argument.starts_with('-') && !argument.starts_with("--") && argument.contains('h');
         has_short_help || matches!(&*argument, "help" | "--help") || argument.starts_with("--config")
     };
-    let has_settings = std::env::vars_os().any(|(name, _)| is_option_variable(&name));
-    let own = typed.first()?;
-    (!has_settings && !typed.iter().any(needs_all)).then(|| define(|command| own == command))
+    let is_setting = |name: &OsStr| is_option_variable(name) || name == "CRAWLER_REDIS";
+    if typed.iter().any(needs_all) || std::env::vars_os().any(|(name, _)| is_setting(&name)) {
+        return None;
+    }
+    let own = |augment: fn(clap::Command) -> clap::Command, name: &'static str| {
+        program().subcommand(adapted(augment(clap::Command::new(name))))
+    };
+    match typed.first()?.to_str()? {
+        "crawl" => Some(own(CrawlOptions::augment_args, "crawl")),
+        "check" => Some(own(CheckArgs::augment_args, "check")),
+        RESUME => Some(own(ResumeOptions::augment_args, RESUME)),
+        RECRAWL => Some(own(ResumeOptions::augment_args, RECRAWL)),
+        // The other commands fetch nothing, or run long.
+        name if CliCommand::has_subcommand(name) => None,
+        _ => Some(with_classic_form(program())),
+    }
 }
 
-/// Changes a command that is defined.
-type Adapt = fn(clap::Command) -> clap::Command;
+/// The definition without commands and arguments.
+fn program() -> clap::Command {
+    clap::Command::new("crawler")
+        .version(env!("CARGO_PKG_VERSION"))
+        .after_help(help::AFTER_HELP)
+        .override_usage(help::USAGE)
+        .args_conflicts_with_subcommands(true)
+        .subcommand_negates_reqs(true)
+}
 
-/// The commands of a crawl share their options; here each gets its own help for them.
-const ADAPTED: [(&str, Adapt); 8] = [
-    ("crawl", crawl::adapt_help),
-    ("check", |check| check::adapt(crawl::adapt_help(check))),
-    (RESUME, |resume| resume::adapt(crawl::adapt_help(resume))),
-    (RECRAWL, |recrawl| resume::adapt_recrawl(resume::adapt(crawl::adapt_help(recrawl)))),
-    ("status", distributed::adapt_status),
-    ("submit", |submit| distributed::adapt_submit(crawl::adapt_help(submit))),
-    ("frontier", |role| distributed::adapt_role(role, &distributed::FRONTIER_OPTIONS)),
-    ("worker", |role| distributed::adapt_role(role, &distributed::WORKER_OPTIONS)),
-];
+/// Adds the arguments of the classic form.
+fn with_classic_form(program: clap::Command) -> clap::Command {
+    let classic = ClassicArgs::augment_args(program).mut_args(classic::adapt).arg(config_option());
+    // The description of the arguments replaces that of the program.
+    LogArgs::augment_args(classic).about("Save a site as numbered files, or run one of the commands below")
+}
 
-/// Defines the command line. Of the commands that are not needed, it has the names only.
-fn define(is_needed: impl Fn(&str) -> bool) -> clap::Command {
-    let definition = Cli::command().mut_args(classic::adapt).mut_subcommands(|command| {
-        let name = command.get_name();
-        if is_needed(name) { command } else { clap::Command::new(name.to_owned()) }
-    });
-    let adapted = ADAPTED.into_iter().filter(|(name, _)| is_needed(name));
-    let definition = adapted
-        .fold(definition, |definition, (name, adapt)| definition.mut_subcommand(name, adapt))
-        .mut_subcommands(|command| match command.get_name() {
-            "completions" | "man" | "config" => command,
-            name if !is_needed(name) => command,
-            _ => LogArgs::add_to(command).arg(config_option()),
-        })
-        .arg(config_option());
-    // The classic form has a log, too.
-    LogArgs::augment_args(definition)
+/// Adds the log and the configuration file to a command. The commands of a crawl share their options; here each gets its own
+/// help for them.
+fn adapted(command: clap::Command) -> clap::Command {
+    let command = match command.get_name() {
+        "crawl" => crawl::adapt_help(command),
+        "check" => check::adapt(crawl::adapt_help(command)),
+        RESUME => resume::adapt(crawl::adapt_help(command)),
+        RECRAWL => resume::adapt_recrawl(resume::adapt(crawl::adapt_help(command))),
+        "status" => distributed::adapt_status(command),
+        "submit" => distributed::adapt_submit(crawl::adapt_help(command)),
+        "frontier" => distributed::adapt_role(command, &distributed::FRONTIER_OPTIONS),
+        "worker" => distributed::adapt_role(command, &distributed::WORKER_OPTIONS),
+        "completions" | "man" | "config" => return command,
+        _ => command,
+    };
+    LogArgs::add_to(command).arg(config_option())
 }
 
 fn config_option() -> clap::Arg {
@@ -457,19 +465,25 @@ fn config_option() -> clap::Arg {
 }
 
 impl Cli {
+    fn new(matches: &mut ArgMatches) -> Result<Cli, clap::Error> {
+        Ok(match matches.subcommand_name() {
+            Some(_) => Cli::Command(Box::new(CliCommand::from_arg_matches_mut(matches)?)),
+            None => Cli::Classic(Box::new(ClassicArgs::from_arg_matches_mut(matches)?)),
+        })
+    }
+
     /// Stores the names of the explicit options in the options that are merged with those of an existing crawl.
     fn with_explicit_options(mut self, explicit: Vec<String>) -> Cli {
-        match &mut self.command {
-            Some(CliCommand::Submit(options) | CliCommand::Crawl(options)) => {
+        let Cli::Command(command) = &mut self else { return self };
+        match &mut **command {
+            CliCommand::Submit(options) | CliCommand::Crawl(options) => {
                 options.explicit = explicit;
                 options.adapt_to_mirror();
             }
-            Some(CliCommand::Check(check)) => check.options.explicit = explicit,
-            Some(CliCommand::Resume(resume) | CliCommand::Recrawl(resume)) => {
-                resume.options.explicit = explicit
-            }
-            Some(CliCommand::Frontier(role)) => role.options.explicit = explicit,
-            Some(CliCommand::Worker(worker)) => worker.role.options.explicit = explicit,
+            CliCommand::Check(check) => check.options.explicit = explicit,
+            CliCommand::Resume(resume) | CliCommand::Recrawl(resume) => resume.options.explicit = explicit,
+            CliCommand::Frontier(role) => role.options.explicit = explicit,
+            CliCommand::Worker(worker) => worker.role.options.explicit = explicit,
             _ => {}
         }
         self
@@ -477,48 +491,52 @@ impl Cli {
 
     /// Checks everything that can be checked without fetching or writing.
     fn validate(self) -> Result<Command, String> {
-        Ok(match self.command {
-            Some(CliCommand::Crawl(mut options)) => {
+        let command = match self {
+            Cli::Classic(classic) => return Ok(Command::ClassicCrawl(Box::new(classic.validate()?))),
+            Cli::Command(command) => command,
+        };
+        Ok(match *command {
+            CliCommand::Crawl(mut options) => {
                 options.complete_seeds();
                 Command::Crawl(Box::new(options.validate()?))
             }
-            Some(CliCommand::Check(check)) => Command::Crawl(Box::new(check.validate()?)),
-            Some(CliCommand::Resume(options)) => Command::Resume(Box::new(options.validate()?)),
-            Some(CliCommand::Recrawl(options)) => {
+            CliCommand::Check(check) => Command::Crawl(Box::new(check.validate()?)),
+            CliCommand::Resume(options) => Command::Resume(Box::new(options.validate()?)),
+            CliCommand::Recrawl(options) => {
                 Command::Resume(Box::new(ResumeOptions { is_recrawl: true, ..options.validate()? }))
             }
-            Some(CliCommand::Diff(diff)) => Command::Diff(diff),
-            Some(CliCommand::Replay(replay)) => Command::Replay(Box::new(replay.validate()?)),
-            Some(CliCommand::Index(index)) => Command::ArchiveFile(index.validate()?),
-            Some(CliCommand::Wacz(wacz)) => Command::ArchiveFile(wacz.validate()?),
-            Some(CliCommand::Show(query)) => Command::Show(query.validate()?),
-            Some(CliCommand::Why(query)) => Command::Why(query.validate()?),
-            Some(CliCommand::Dashboard(dashboard)) => Command::Dashboard(Box::new(dashboard.validate()?)),
-            Some(CliCommand::Report(report)) => Command::Report(report.validate()?),
-            Some(CliCommand::Collect(collect)) => Command::Collect(collect.validate()?),
-            Some(CliCommand::Frontier(role)) => {
+            CliCommand::Diff(diff) => Command::Diff(diff),
+            CliCommand::Replay(replay) => Command::Replay(Box::new(replay.validate()?)),
+            CliCommand::Index(index) => Command::ArchiveFile(index.validate()?),
+            CliCommand::Wacz(wacz) => Command::ArchiveFile(wacz.validate()?),
+            CliCommand::Show(query) => Command::Show(query.validate()?),
+            CliCommand::Why(query) => Command::Why(query.validate()?),
+            CliCommand::Dashboard(dashboard) => Command::Dashboard(Box::new(dashboard.validate()?)),
+            CliCommand::Report(report) => Command::Report(report.validate()?),
+            CliCommand::Collect(collect) => Command::Collect(collect.validate()?),
+            CliCommand::Frontier(role) => {
                 Command::Role(RoleKind::Frontier, Box::new(role.validate("frontier")?))
             }
-            Some(CliCommand::Worker(worker)) => {
+            CliCommand::Worker(worker) => {
                 let id = worker.id.map(WorkerId);
                 Command::Role(RoleKind::Worker(id), Box::new(worker.role.validate("worker")?))
             }
-            Some(CliCommand::Submit(mut options)) => {
+            CliCommand::Submit(mut options) => {
                 options.fetch.login = LoginArgs::none();
                 options.complete_seeds();
                 Command::Submit(options)
             }
-            Some(CliCommand::Config(arguments)) => Command::Config(arguments),
-            Some(CliCommand::Completions { shell }) => Command::Completions(shell),
-            Some(CliCommand::Man { directory }) => Command::Man(directory),
-            Some(CliCommand::Status(options)) => Command::Status(options.validate()?),
-            Some(CliCommand::Health(health)) => Command::Health(health),
-            Some(CliCommand::Pause(crawl)) => Command::Change(crawl.validate(vec![ControlAction::Pause])?),
-            Some(CliCommand::Unpause(crawl)) => Command::Change(crawl.validate(vec![ControlAction::Resume])?),
-            Some(CliCommand::Change(change)) => Command::Change(change.validate()?),
-            Some(CliCommand::Stop(crawl)) => Command::Stop(crawl.validate(vec![ControlAction::Stop])?),
-            Some(CliCommand::Purge(options)) => Command::Purge(options),
-            Some(CliCommand::Demo { verbose, pipeline, redis }) => {
+            CliCommand::Config(arguments) => Command::Config(arguments),
+            CliCommand::Completions { shell } => Command::Completions(shell),
+            CliCommand::Man { directory } => Command::Man(directory),
+            CliCommand::Status(options) => Command::Status(options.validate()?),
+            CliCommand::Health(health) => Command::Health(health),
+            CliCommand::Pause(crawl) => Command::Change(crawl.validate(vec![ControlAction::Pause])?),
+            CliCommand::Unpause(crawl) => Command::Change(crawl.validate(vec![ControlAction::Resume])?),
+            CliCommand::Change(change) => Command::Change(change.validate()?),
+            CliCommand::Stop(crawl) => Command::Stop(crawl.validate(vec![ControlAction::Stop])?),
+            CliCommand::Purge(options) => Command::Purge(options),
+            CliCommand::Demo { verbose, pipeline, redis } => {
                 let verbosity = if verbose { Verbosity::Verbose } else { Verbosity::Normal };
                 match redis {
                     Some(redis) => Command::DistributedDemo(distributed::redis_url(&redis)?, verbosity),
@@ -526,7 +544,6 @@ impl Cli {
                     None => Command::Demo(verbosity),
                 }
             }
-            None => Command::ClassicCrawl(Box::new(self.classic.validate()?)),
         })
     }
 }
@@ -543,27 +560,30 @@ mod tests {
     #[test]
     fn own_options_are_enough_for_a_command_line_without_errors() {
         let typed = |line: &str| line.split_whitespace().map(OsString::from).collect::<Vec<_>>();
-        let own = |typed: &[OsString]| define(|command| typed[0] == command);
         for line in [
-            "crawl http://a.test/ --max-pages 5 --delay -1s -q",
+            "crawl http://a.test/ --max-pages 5 --delay 1s -q",
             "check http://a.test/ --fragments",
             "resume state --max-pages 5",
-            "status state",
+            "recrawl state --max-pages 5",
             "http://a.test/ pages 1 --delay 0",
         ] {
             let typed = typed(line);
-            let explicit = |definition: &clap::Command| {
-                let line = CommandLine::new(definition, typed.clone()).ok()?;
-                parsed(&line).ok().map(|parsed| parsed.explicit)
+            let explicit = |definition: clap::Command| {
+                let mut line = CommandLine::without_settings(definition, typed.clone());
+                parsed(&mut line).unwrap().explicit
             };
-            let (own, all) = (explicit(&own(&typed)), explicit(&definition()));
-            assert_eq!(own, all, "{line}");
+            assert_eq!(explicit(own_definition(&typed).unwrap()), explicit(definition()), "{line}");
         }
-        for line in
-            ["crawl http://a.test/ --output x", "crwl http://a.test/", "check http://a.test/ --crawl x"]
-        {
+        for line in [
+            "crawl http://a.test/ --output x",
+            "crawl http://a.test/ --max-pages 5 --delay -1s -q",
+            "crwl http://a.test/",
+            "check http://a.test/ --crawl x",
+            "show state 5",
+        ] {
             let typed = typed(line);
-            assert!(parse_own(&own(&typed), &typed).is_none(), "{line}");
+            let own = own_definition(&typed).and_then(|own| parse_own(own, &typed));
+            assert!(own.is_none(), "{line}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::FromArgMatches as _;
+use clap::{Args as _, FromArgMatches as _};
 use crawler::CookieJar;
 use crawler::internal::classic::ClassicCrawl;
 use crawler::internal::classic::ClassicInternals as _;
@@ -13,7 +13,7 @@ use url::Url;
 use super::crawl::complete_seed;
 use super::fetch::ARCHIVE;
 use super::settings::shown;
-use super::{DashboardArgs, FetchArgs, Verbosity, definition};
+use super::{DashboardArgs, FetchArgs, Verbosity};
 use crate::commands::crawl::plan;
 use crate::commands::crawl::summary_file::is_stdout;
 use crate::dashboard::DashboardConfig;
@@ -89,7 +89,7 @@ pub struct ClassicJob {
     pub summary: Option<PathBuf>,
     /// The file of `--report`.
     pub report: Option<PathBuf>,
-    /// The seed and the given options, for the report.
+    /// The seed and the given options, if there is a report.
     pub given: GivenOptions,
     /// The file of `--urls`.
     pub urls: Option<PathBuf>,
@@ -129,7 +129,7 @@ impl ClassicArgs {
         let cookies = config.requests.cookies.clone();
         let urls = self.urls.as_deref().map(|path| if is_stdout(path) { Path::new("-") } else { path });
         let plan = plan::classic(&seed, internal.as_ref(), &directory, max_depth, urls);
-        let given = self.given(&seed, &directory, max_depth);
+        let given = self.report.as_ref().map(|_| self.given(&seed, &directory, max_depth));
         let crawl =
             ClassicCrawl::new(seed.as_str(), &directory, max_depth).map_err(|error| error.to_string())?;
         let mut crawl = crawl.overwrite(self.overwrite).configure(|fetch| *fetch = config);
@@ -168,7 +168,7 @@ impl ClassicArgs {
             dashboard: self.dashboard.config(),
             summary: self.summary,
             report: self.report,
-            given,
+            given: given.unwrap_or_default(),
         };
         job.check_outputs()?;
         Ok(job)
@@ -183,7 +183,8 @@ impl ClassicArgs {
         if self.concurrency > 1 {
             others.push(named("--concurrency", &self.concurrency));
         }
-        let matches = definition().try_get_matches_from(["crawler", "http://example.org/", "pages", "0"]);
+        let definition = ClassicArgs::augment_args(clap::Command::new("crawler")).mut_args(adapt);
+        let matches = definition.try_get_matches_from(["crawler", "http://example.org/", "pages", "0"]);
         let defaults = matches.and_then(|matches| FetchArgs::from_arg_matches(&matches)).ok();
         GivenOptions::of_classic(seed, &self.fetch, defaults.as_ref(), others)
     }

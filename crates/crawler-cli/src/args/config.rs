@@ -39,9 +39,8 @@ impl ConfigArgs {
             let after_command = usize::from(!is_classic).min(command_line.len());
             command_line.splice(after_command..after_command, [OsString::from("--config"), file.into()]);
         }
-        let line = CommandLine::new(definition, command_line)?;
-        let explainer = Explainer::new(&line);
-        if let Some(error) = explainer.unknown_command_error() {
+        let mut line = CommandLine::new(definition, command_line)?;
+        if let Some(error) = Explainer::new(&line).unknown_command_error() {
             return Err(error);
         }
         if let Some(command) = line.command().filter(|command| !settings::is_configurable(command)) {
@@ -51,7 +50,7 @@ impl ConfigArgs {
         match line.matches() {
             // The report needs no URLs and no other arguments.
             Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => {
-                Err(explainer.parse_error(&error))
+                Err(Explainer::new(&line).parse_error(&error))
             }
             _ => Ok(line.report(definition)),
         }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime;
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::live_control::LiveWorkers;
 use super::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
@@ -47,11 +47,15 @@ pub(crate) struct LocalRun<'s, R> {
 
 impl<R: Backend> LocalRun<'_, R> {
     /// Runs the crawl to its end.
-    pub(crate) fn run(self, mut crawler: Crawler) -> Result<CrawlReport, Error> {
+    pub(crate) fn run(self, crawler: Crawler) -> Result<CrawlReport, Error> {
+        with_runtime(|runtime| self.run_on(runtime, crawler))?
+    }
+
+    fn run_on(self, runtime: &Runtime, mut crawler: Crawler) -> Result<CrawlReport, Error> {
         self.pages.record_failures(self.monitor.recorders.add());
-        let before = block_on(self.snapshot(&crawler))??;
-        block_on(self.admit_seeds(&mut crawler))??;
-        let seeded = block_on(self.snapshot(&crawler))??;
+        let before = runtime.block_on(self.snapshot(&crawler))?;
+        runtime.block_on(self.admit_seeds(&mut crawler))?;
+        let seeded = runtime.block_on(self.snapshot(&crawler))?;
         // Another visit may have nothing to do.
         let is_first = before.seen_urls == 0;
         let first = if is_first { &before } else { &seeded };
@@ -64,22 +68,22 @@ impl<R: Backend> LocalRun<'_, R> {
         };
         let mode = if self.state.is_some() { "state" } else { "memory" };
         log::crawl_started(mode, crawler.seeds.len(), seeded.pending());
-        let exhausted = block_on(self.backend.exhausted_budget())??;
+        let exhausted = runtime.block_on(self.backend.exhausted_budget())?;
         let end = match (resumed, exhausted) {
             (ResumeStatus::AlreadyFinished, _) => Ok(CrawlEnd::Finished),
             (_, Some(budget)) => Ok(CrawlEnd::LimitReached(budget)),
             _ => {
                 self.store_statistics();
-                self.run_workers(&crawler)
+                self.run_workers(runtime, &crawler)
             }
         };
-        self.report_stopping(&crawler);
+        self.report_stopping(runtime, &crawler);
         if !matches!(end, Ok(CrawlEnd::Finished | CrawlEnd::LimitReached(_))) {
             self.pages.shutdown_requested();
         }
         let early_end = self.pages.end();
         let (module_failures, mut module_summaries) = self.pages.finish();
-        let finished = self.finish_outputs(&crawler, end.as_ref().err());
+        let finished = self.finish_outputs(runtime, &crawler, end.as_ref().err());
         if let (Err(error), _) | (_, Err(error)) = (&end, &finished) {
             self.report_failure(&crawler, error, finished.as_ref().ok());
         }
@@ -156,7 +160,7 @@ impl<R: Backend> LocalRun<'_, R> {
         Ok(())
     }
 
-    fn run_workers(&self, crawler: &Crawler) -> Result<CrawlEnd, Error> {
+    fn run_workers(&self, runtime: &Runtime, crawler: &Crawler) -> Result<CrawlEnd, Error> {
         let Crawler { settings, stop, .. } = crawler;
         let config = &self.pages.fetch_config(&crawler.config);
         let context = worker_context(crawler, &self.backend, &self.pages, stop, None);
@@ -180,7 +184,7 @@ impl<R: Backend> LocalRun<'_, R> {
             });
             let threads: Vec<_> = threads.collect();
             let live = LiveWorkers::new(crawler, workers, Arc::clone(&context.gate), throttle);
-            let end = block_on(async {
+            let end = runtime.block_on(async {
                 tokio::select! {
                     end = self.supervise(crawler, &network, live) => Ok(end?),
                     cause = crawler.proxy_health.given_up() => Err(Error::Proxy(cause)),
@@ -188,10 +192,10 @@ impl<R: Backend> LocalRun<'_, R> {
             });
             // The workers finish their requests in flight, unless the time is up.
             match end {
-                Ok(Ok(CrawlEnd::TimeLimit)) => stop.abort(),
+                Ok(CrawlEnd::TimeLimit) => stop.abort(),
                 _ => stop.stop(),
             }
-            self.report_stopping(crawler);
+            self.report_stopping(runtime, crawler);
             let mut failure = None::<Error>;
             for thread in threads {
                 match thread.join() {
@@ -201,7 +205,7 @@ impl<R: Backend> LocalRun<'_, R> {
             }
             match failure {
                 Some(failure) => Err(failure),
-                None => end?,
+                None => end,
             }
         })
     }
@@ -266,10 +270,10 @@ impl<R: Backend> LocalRun<'_, R> {
     }
 
     /// Reports that the crawl finishes its requests and outputs. That may take minutes, and the next report is that of its end.
-    fn report_stopping(&self, crawler: &Crawler) {
+    fn report_stopping(&self, runtime: &Runtime, crawler: &Crawler) {
         self.monitor.set_phase(CrawlPhase::Stopping);
         // A state that cannot be read is an error of what follows.
-        if let Ok(Ok(snapshot)) = block_on(self.snapshot(crawler)) {
+        if let Ok(snapshot) = runtime.block_on(self.snapshot(crawler)) {
             self.report_status(crawler, &snapshot);
         }
     }
@@ -299,9 +303,14 @@ impl<R: Backend> LocalRun<'_, R> {
     }
 
     /// Completes the outputs, also after a failure, and returns the counts of the crawl.
-    fn finish_outputs(&self, crawler: &Crawler, failure: Option<&Error>) -> Result<Snapshot, Error> {
-        let written = block_on(self.write_outputs())?;
-        let snapshot = block_on(self.snapshot(crawler))?;
+    fn finish_outputs(
+        &self,
+        runtime: &Runtime,
+        crawler: &Crawler,
+        failure: Option<&Error>,
+    ) -> Result<Snapshot, Error> {
+        let written = runtime.block_on(self.write_outputs());
+        let snapshot = runtime.block_on(self.snapshot(crawler));
         let unreached = match failure {
             None | Some(Error::Proxy(_)) => self.write_unreached(),
             // The backend may be the cause.
@@ -388,9 +397,14 @@ impl Drop for StopWhenDropped {
 
 /// Runs a future on a runtime of its own.
 pub(crate) fn block_on<F: Future>(future: F) -> Result<F::Output, Error> {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    with_runtime(|runtime| runtime.block_on(future))
+}
+
+/// Calls a function with a runtime for its thread.
+fn with_runtime<T>(run: impl FnOnce(&Runtime) -> T) -> Result<T, Error> {
+    let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|source| Error::System { action: "start an async runtime", source })?;
-    let output = runtime.block_on(future);
+    let output = run(&runtime);
     // A DNS lookup may still be running on a thread of its own.
     runtime.shutdown_background();
     Ok(output)
@@ -398,7 +412,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> Result<F::Output, Error> {
 
 /// Fails inside an async runtime, where blocking would panic or stall other tasks.
 pub(crate) fn check_outside_runtime() -> Result<(), Error> {
-    match runtime::Handle::try_current() {
+    match Handle::try_current() {
         Ok(_) => Err(Error::InsideRuntime),
         Err(_) => Ok(()),
     }

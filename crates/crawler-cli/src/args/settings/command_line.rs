@@ -1,6 +1,7 @@
 //! A command line with the options that the environment and the configuration file add to it.
 
 use std::ffi::{OsStr, OsString};
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
@@ -20,19 +21,24 @@ pub struct CommandLine {
     /// With the settings.
     arguments: Vec<OsString>,
     pub settings: Settings,
-    pub grammar: clap::Command,
+    /// Not dropped: a process has one, and dropping it takes longer than parsing the arguments.
+    pub grammar: ManuallyDrop<clap::Command>,
 }
 
 impl CommandLine {
-    /// Adds the settings to the arguments that were typed.
-    pub fn new(definition: &clap::Command, mut typed: Vec<OsString>) -> Result<CommandLine, UsageError> {
-        let grammar = built(definition.clone());
+    /// The arguments that were typed, without settings.
+    pub fn without_settings(definition: clap::Command, mut typed: Vec<OsString>) -> CommandLine {
+        let grammar = built(definition);
         join_negative_values(&grammar, &mut typed);
-        let line = CommandLine { arguments: typed.clone(), typed, settings: Settings::default(), grammar };
+        CommandLine { arguments: typed.clone(), typed, settings: Settings::default(), grammar }
+    }
+
+    /// Adds the settings to the arguments that were typed.
+    pub fn new(definition: &clap::Command, typed: Vec<OsString>) -> Result<CommandLine, UsageError> {
+        let line = CommandLine::without_settings(definition.clone(), typed);
         // What is wrong with the arguments, and a request for help, is handled when all of them are parsed.
-        let Ok(given) =
-            built(definition.clone().ignore_errors(true)).try_get_matches_from(line.full(&line.typed))
-        else {
+        let mut lenient = built(definition.clone().ignore_errors(true));
+        let Ok(given) = lenient.try_get_matches_from_mut(full(&line.typed)) else {
             return Ok(line);
         };
         let given = given.subcommand().map_or(&given, |(_, given)| given);
@@ -80,8 +86,8 @@ impl CommandLine {
     }
 
     /// Parses the arguments, settings included. `--help` and `--version` print and exit.
-    pub fn matches(&self) -> Result<ArgMatches, clap::Error> {
-        self.grammar.clone().try_get_matches_from(self.full(&self.arguments)).inspect_err(|error| {
+    pub fn matches(&mut self) -> Result<ArgMatches, clap::Error> {
+        self.grammar.try_get_matches_from_mut(full(&self.arguments)).inspect_err(|error| {
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
                 let printed = is_printed(error.print());
                 std::process::exit(if printed { 0 } else { EXIT_FAILED.into() })
@@ -89,14 +95,10 @@ impl CommandLine {
         })
     }
 
-    fn full<'a>(&self, arguments: &'a [OsString]) -> impl Iterator<Item = &'a OsStr> {
-        std::iter::once(OsStr::new("crawler")).chain(arguments.iter().map(OsString::as_os_str))
-    }
-
     /// The options in force.
     pub fn report(&self, definition: &clap::Command) -> String {
-        let lenient = built(self.completed(definition, &self.settings).ignore_errors(true));
-        let matches = lenient.try_get_matches_from(self.full(&self.arguments)).unwrap_or_default();
+        let mut lenient = built(self.completed(definition, &self.settings).ignore_errors(true));
+        let matches = lenient.try_get_matches_from_mut(full(&self.arguments)).unwrap_or_default();
         let own = matches.subcommand().map_or(&matches, |(_, matches)| matches);
         report::report(&self.grammar, self.command().unwrap_or(&self.grammar), own, &self.settings)
     }
@@ -109,8 +111,13 @@ pub fn overview(definition: &clap::Command, file: Option<PathBuf>) -> Result<Str
     report::overview(&grammar, |command| Settings::find(&grammar, command, |_| false, &source))
 }
 
+/// The arguments with the program's name.
+fn full(arguments: &[OsString]) -> impl Iterator<Item = &OsStr> {
+    std::iter::once(OsStr::new("crawler")).chain(arguments.iter().map(OsString::as_os_str))
+}
+
 /// Adds what clap adds by itself, such as the command 'help'.
-fn built(mut command: clap::Command) -> clap::Command {
+fn built(mut command: clap::Command) -> ManuallyDrop<clap::Command> {
     command.build();
-    command
+    ManuallyDrop::new(command)
 }
