@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn later_304_refers_to_the_last_body_that_was_received() {
         let headers = [(hyper::header::ETAG, hyper::header::HeaderValue::from_static("\"1\""))];
-        let validators = Validators::of(&headers.into_iter().collect());
+        let validators = Validators::from_headers(&headers.into_iter().collect());
         let mut previous: Option<PreviousVisit> = None;
         let mut fetched_after = |outcome: Outcome, hash: u64, second: u64| {
             let response = ResponseFacts { hash, validators: validators.clone() };

@@ -48,7 +48,7 @@ impl NewSegments {
         rule: &SegmentRule,
         overwrite: bool,
     ) -> Result<NewSegments, StorageError> {
-        let names = SegmentNames::of(output);
+        let names = SegmentNames::from_output(output);
         let was_killed = finish_publishing(output, &names)?;
         if !overwrite && !was_killed {
             ensure_none(&names, &names.existing().map_err(|error| write_error(output, error))?)?;
@@ -65,7 +65,7 @@ impl NewSegments {
         for entry in fs::read_dir(&directory).map_err(unusable)? {
             fs::remove_file(entry.map_err(unusable)?.path()).map_err(unusable)?;
         }
-        let unfinished = SegmentNames::of(&directory.join(output.file_name().unwrap_or_default()));
+        let unfinished = SegmentNames::from_output(&directory.join(output.file_name().unwrap_or_default()));
         let archive_id = unique_id(&names.path(1).to_string_lossy());
         let file = File::create(unfinished.path(1)).map_err(unusable)?;
         let mut segments = NewSegments {
@@ -152,7 +152,7 @@ fn finish_publishing(output: &Path, names: &SegmentNames) -> Result<bool, Storag
 /// Moves all files from a directory, the first one last: without it, no program takes them for an archive that starts there. Removes the
 /// files of an earlier archive that are left.
 fn publish(output: &Path, names: &SegmentNames, complete: &Path) -> io::Result<()> {
-    let from = SegmentNames::of(&complete.join(output.file_name().unwrap_or_default()));
+    let from = SegmentNames::from_output(&complete.join(output.file_name().unwrap_or_default()));
     for (number, _) in from.existing()?.into_iter().rev() {
         fs::rename(from.path(number), names.path(number))?;
     }
