@@ -449,19 +449,15 @@ impl Snapshot {
     pub fn pending(&self) -> u64 {
         self.admitted - self.completed
     }
-
-    /// Why the URLs of a host wait, if it is one of the listed hosts.
-    #[doc(hidden)]
-    pub fn why_waiting(&self, host: &str) -> Option<WaitReason> {
-        let listed = self.waiting_hosts.iter().find(|waiting| waiting.host == host);
-        listed.map(|waiting| waiting.why.clone())
-    }
 }
 
 /// The parts of a snapshot that only the command and tests need.
 pub trait SnapshotInternals {
     /// The hosts of which the most URLs wait, and why.
     fn waiting_hosts(&self) -> &[WaitingHost];
+
+    /// Why the URLs of a host wait, if it is one of the listed hosts.
+    fn why_waiting(&self, host: &str) -> Option<WaitReason>;
 
     /// The same, to change them for a display.
     fn waiting_hosts_mut(&mut self) -> &mut Vec<WaitingHost>;
@@ -483,6 +479,11 @@ pub trait SnapshotInternals {
 impl SnapshotInternals for Snapshot {
     fn waiting_hosts(&self) -> &[WaitingHost] {
         &self.waiting_hosts
+    }
+
+    fn why_waiting(&self, host: &str) -> Option<WaitReason> {
+        let listed = self.waiting_hosts.iter().find(|waiting| waiting.host == host);
+        listed.map(|waiting| waiting.why.clone())
     }
 
     fn waiting_hosts_mut(&mut self) -> &mut Vec<WaitingHost> {

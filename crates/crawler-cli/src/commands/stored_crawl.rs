@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::WaitingHost;
 use crawler::internal::backend::durable::{RecordedOutput, StateReader, UrlHistory};
 use crawler::internal::backend::linking_pages::{FoundLinks, LinkingPages};

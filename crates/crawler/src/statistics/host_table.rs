@@ -79,7 +79,7 @@ pub struct HostStatistics {
 }
 
 impl HostStatistics {
-    /// Whether the last [`KEEPS_FAILING`] requests failed.
+    /// Whether the last `KEEPS_FAILING` requests failed.
     pub fn keeps_failing(&self) -> bool {
         self.consecutive_failures >= KEEPS_FAILING
     }

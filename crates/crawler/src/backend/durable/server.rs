@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::super::{Snapshot, WaitReason};
+use super::super::{Snapshot, SnapshotInternals as _, WaitReason};
 use super::disk_storage::DiskStorage;
 use super::file_reader::FileReader;
 use super::open::StateWriter;
