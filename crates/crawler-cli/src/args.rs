@@ -275,7 +275,7 @@ impl Invocation {
         if typed.is_empty() {
             help::exit_with_short_usage();
         }
-        let own = own_definition(&typed).and_then(|own| parse_own(own, &typed));
+        let own = own_definition(&typed, has_settings()).and_then(|own| parse_own(own, &typed));
         own.unwrap_or_else(|| parse_all(typed)).map_err(UsageError::into_line)
     }
 }
@@ -395,15 +395,14 @@ pub fn definition() -> clap::Command {
 
 /// The definition with the options of a command line's own command only: building those of all commands takes most of the time
 /// to start. `None` if the others are needed: for help, and for settings, whose names are checked.
-fn own_definition(typed: &[OsString]) -> Option<clap::Command> {
+fn own_definition(typed: &[OsString], has_settings: bool) -> Option<clap::Command> {
     let needs_all = |argument: &OsString| {
         let argument = argument.to_string_lossy();
         let has_short_help =
             argument.starts_with('-') && !argument.starts_with("--") && argument.contains('h');
         has_short_help || matches!(&*argument, "help" | "--help") || argument.starts_with("--config")
     };
-    let is_setting = |name: &OsStr| is_option_variable(name) || name == "CRAWLER_REDIS";
-    if typed.iter().any(needs_all) || std::env::vars_os().any(|(name, _)| is_setting(&name)) {
+    if has_settings || typed.iter().any(needs_all) {
         return None;
     }
     let own = |augment: fn(clap::Command) -> clap::Command, name: &'static str| {
@@ -418,6 +417,12 @@ fn own_definition(typed: &[OsString]) -> Option<clap::Command> {
         name if CliCommand::has_subcommand(name) => None,
         _ => Some(with_classic_form(program())),
     }
+}
+
+/// Whether the environment has variables that may be settings.
+fn has_settings() -> bool {
+    let is_setting = |name: &OsStr| is_option_variable(name) || name == "CRAWLER_REDIS";
+    std::env::vars_os().any(|(name, _)| is_setting(&name))
 }
 
 /// The definition without commands and arguments.
@@ -572,7 +577,7 @@ mod tests {
                 let mut line = CommandLine::without_settings(definition, typed.clone());
                 parsed(&mut line).unwrap().explicit
             };
-            assert_eq!(explicit(own_definition(&typed).unwrap()), explicit(definition()), "{line}");
+            assert_eq!(explicit(own_definition(&typed, false).unwrap()), explicit(definition()), "{line}");
         }
         for line in [
             "crawl http://a.test/ --output x",
@@ -582,7 +587,7 @@ mod tests {
             "show state 5",
         ] {
             let typed = typed(line);
-            let own = own_definition(&typed).and_then(|own| parse_own(own, &typed));
+            let own = own_definition(&typed, false).and_then(|own| parse_own(own, &typed));
             assert!(own.is_none(), "{line}");
         }
     }

@@ -62,7 +62,7 @@ fn paused_crawl_sends_nothing_until_it_is_unpaused() {
     assert_eq!(change(&place, "stop", &[]), format!("no process runs the crawl in '{}'\n", place.state()));
     let paused = run(&["pause", &place.state()]).expect(1);
     assert!(
-        paused.stderr.contains("cannot pause the crawl: no process runs it; run it with: crawler resume")
+        paused.stderr.contains("cannot pause the crawl: no process runs it; to resume it: crawler resume")
     );
 }
 

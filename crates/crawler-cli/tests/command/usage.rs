@@ -132,7 +132,7 @@ fn roles_take_the_options_of_the_crawl_from_the_crawl() {
     }
     error_is(
         "frontier --redis redis://a.test/ --module words",
-        "--module is an option of 'crawler crawl', 'crawler submit' and 'crawler worker'; try 'crawler crawl --help'",
+        "--module is an option of 'crawler crawl', 'crawler worker' and 'crawler submit'; try 'crawler crawl --help'",
     );
 }
 

@@ -166,8 +166,10 @@ fn label_in_content(content: &[u8]) -> Option<&[u8]> {
 }
 
 fn detect(body: &[u8]) -> &'static Encoding {
-    // A truncated page may end within a character.
     let body = match std::str::from_utf8(body) {
+        // The detector would say the same, at a hundred times the cost.
+        Ok(text) if !text.is_ascii() => return UTF_8,
+        // A truncated page may end within a character.
         Err(error) if error.error_len().is_none() => &body[..error.valid_up_to()],
         _ => body,
     };

@@ -164,7 +164,7 @@ fn unusual_links_are_resolved_in_linear_time() {
     ] {
         for start in ["http://", "//", "\\\\", "ht\ntp:/\t/", "https:", "http://user@"] {
             let body = format!("<a href='{start}{host}.test/'>").repeat(300);
-            let taken = cpu_time(|| assert_eq!(links_of(PAGE, None, body.as_bytes()).len(), 300));
+            let taken = cpu_time(|| assert_eq!(links(&body).len(), 300));
             assert!(taken < Duration::from_secs(2), "{start}{host:.20} took {taken:?}");
         }
     }

@@ -68,7 +68,7 @@ fn lines_say_how_far_a_crawl_is_and_what_holds_it_up() {
     let expected = [
         "256 of 10,000 pages · 11.8 of 50 MB · 0:06",
         "232 pending · 12 in flight · 12 failed (HTTP 404 ×10, timeout ×2) · 280 requests",
-        "Waiting: dead.example.org          12 URLs  failing, next try in 39 s: connecti…",
+        "Waiting: dead.example.org          12 URLs  backing off, next try in 39 s: conn…",
         "         norobots.example.org       5 URLs  robots.txt fails (HTTP 503)",
         "         slow.example.org            1 URL  slow",
         "         www.example.org          200 URLs  delay 1 s",
@@ -80,7 +80,7 @@ fn lines_say_how_far_a_crawl_is_and_what_holds_it_up() {
     let expected = ["256 of 10,000 pages · 0:06", "232 pending · 12 failed (HTTP 404 ×10, …)"];
     assert_eq!(text(41, 24, false)[..2], expected);
     let expected =
-        ["256 of 10,000 pages", "232 pending", "Waiting:", "  dead….org  failin…", "  noro….org  robots…"];
+        ["256 of 10,000 pages", "232 pending", "Waiting:", "  dead….org  backin…", "  noro….org  robots…"];
     assert_eq!(text(20, 24, false)[..5], expected);
     let verbose = text(80, 24, true);
     assert!(verbose[2].starts_with("Queues:  new 0 · "), "{verbose:?}");

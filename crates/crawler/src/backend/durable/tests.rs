@@ -340,6 +340,11 @@ fn discovered(numbers: std::ops::Range<usize>) -> Vec<DiscoveredUrl> {
     numbers.map(|number| DiscoveredUrl { url: url(number), depth: 1, redirects: 0 }).collect()
 }
 
+/// The completion of a URL that gets no request.
+fn disallowed(lease: &Lease) -> Completion {
+    Completion { outcome: Outcome::RobotsDisallowed, ..Completion::new(lease) }
+}
+
 #[tokio::test]
 async fn overflow_on_disk_stays_in_order_across_restarts_and_crashes() {
     let mut state = TestState::new(7, SMALL_CACHE);
@@ -356,13 +361,13 @@ async fn overflow_on_disk_stays_in_order_across_restarts_and_crashes() {
             backend.enqueue_prioritized(prioritized.collect()).await.unwrap();
             let leases = backend.lease(WorkerId(0), 7, Duration::ZERO).await.unwrap();
             delivered.extend(leases.iter().map(|lease| number_of(&lease.url)));
-            backend.complete(leases.iter().map(Completion::new).collect()).await.unwrap();
+            backend.complete(leases.iter().map(disallowed).collect()).await.unwrap();
         }
         if round % 2 == 0 { state.crash() } else { state.reopen() }
     }
     for lease in state.leases().await {
         delivered.push(number_of(&lease.url));
-        state.backend().complete(vec![Completion::new(&lease)]).await.unwrap();
+        state.backend().complete(vec![disallowed(&lease)]).await.unwrap();
     }
     delivered.extend(state.leases().await.iter().map(|lease| number_of(&lease.url)));
     assert_eq!(delivered.len(), delivered.iter().collect::<BTreeSet<_>>().len());

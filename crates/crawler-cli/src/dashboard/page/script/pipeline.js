@@ -25,7 +25,7 @@ const stagesOf = (status) => {
       { key: "priority", name: "Priority queues", count: waiting, where: "in the priority queues", note: "best first, by host" },
       { key: "router", name: "Router", count: null, note: "delay, one owner per domain" },
       { key: "workers", name: workers.length === 1 ? "1 worker" : `${number(workers.length)} workers`, count: leased,
-        where: "leased to workers", note: hasEnded ? "the crawl has ended" : `${counted(queues.in_flight, "request")} in flight` },
+        where: "leased to workers", note: hasEnded ? "the crawl has ended" : `${short(queues.in_flight)} in flight` },
     ],
   };
 };

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::super::super::{Backend, Completion, ContentMatch, WorkerId};
+use super::super::super::{Backend, ContentMatch, WorkerId};
 use super::super::StateOptions;
 use super::super::seen_cache::CacheLimits;
-use super::{SMALL_CACHE, TTL, TestState, discovered, options, url};
+use super::{SMALL_CACHE, TTL, TestState, disallowed, discovered, options, url};
 use crate::backend::local::LocalBackend;
 use crate::backend::local::storage::Storage;
 use crate::prioritizer::Priority;
@@ -39,7 +39,7 @@ async fn complete_all(backend: &impl Backend) {
         let prioritized = unprioritized.into_iter().map(|url| (url.task_id, Priority::WORST));
         backend.enqueue_prioritized(prioritized.collect()).await.unwrap();
         let leases = backend.lease(WorkerId(0), 100, Duration::ZERO).await.unwrap();
-        backend.complete(leases.iter().map(Completion::new).collect()).await.unwrap();
+        backend.complete(leases.iter().map(disallowed).collect()).await.unwrap();
     }
 }
 
