@@ -75,6 +75,8 @@ struct ProxyState {
     request_fault: Option<RequestFault>,
     /// A request that was held back, its connection to the server, and the number of the connection.
     held_request: Option<(Vec<u8>, TcpStream, u64)>,
+    /// The number of the connection whose request was held back last.
+    held_connection: Option<u64>,
     /// How many bytes of requests are held, in the mode `Hold`.
     held_bytes: usize,
     /// The number of each connection, with its client side and its server side.
@@ -102,6 +104,7 @@ impl Proxy {
             reply_fault: None,
             request_fault: None,
             held_request: None,
+            held_connection: None,
             held_bytes: 0,
             open: Vec::new(),
             connections: 0,
@@ -315,7 +318,7 @@ impl Shared {
         thread::spawn(move || shared.forward_requests(number, from_client, to_server));
         let shared = Arc::clone(self);
         thread::spawn(move || {
-            shared.forward_replies(server, client);
+            shared.forward_replies(number, server, client);
             shared.state().open.retain(|(other, _)| *other != number);
         });
     }
@@ -327,7 +330,10 @@ impl Shared {
             let fault = self.state().take_request_fault();
             match fault {
                 Some(RequestFault::Hold(_)) => {
-                    self.state().held_request = Some((buffer[..read].to_vec(), server, number));
+                    let mut state = self.state();
+                    state.held_request = Some((buffer[..read].to_vec(), server, number));
+                    state.held_connection = Some(number);
+                    drop(state);
                     let _ = client.shutdown(Shutdown::Both);
                     return;
                 }
@@ -344,7 +350,7 @@ impl Shared {
         let _ = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Write));
     }
 
-    fn forward_replies(&self, mut server: TcpStream, mut client: TcpStream) {
+    fn forward_replies(&self, number: u64, mut server: TcpStream, mut client: TcpStream) {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(read @ 1..) = server.read(&mut buffer) {
             self.bytes_replied.fetch_add(read as u64, Ordering::Relaxed);
@@ -367,14 +373,19 @@ impl Shared {
                 }
                 Some(ReplyFault::Drop) => {
                     let _ = client.shutdown(Shutdown::Both);
-                    drain(&mut server, &mut buffer);
+                    drain(&mut server, &mut buffer, Some(DRAIN_TIMEOUT));
                     break;
                 }
                 None if self.may_pass() && client.write_all(chunk).is_err() => break,
                 None => {}
             }
         }
-        let _ = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
+        let _ = client.shutdown(Shutdown::Both);
+        if self.state().held_connection == Some(number) {
+            // The server still gets the held request, from `Proxy::deliver_held_request`.
+            drain(&mut server, &mut buffer, None);
+        }
+        let _ = server.shutdown(Shutdown::Both);
     }
 }
 
@@ -393,8 +404,8 @@ fn first_command(request: &[u8]) -> usize {
 }
 
 /// Reads all replies, so that the server executes all commands before the connection is closed.
-fn drain(server: &mut TcpStream, buffer: &mut [u8]) {
-    let _ = server.set_read_timeout(Some(DRAIN_TIMEOUT));
+fn drain(server: &mut TcpStream, buffer: &mut [u8], timeout: Option<Duration>) {
+    let _ = server.set_read_timeout(timeout);
     while let Ok(1..) = server.read(buffer) {}
 }
 
