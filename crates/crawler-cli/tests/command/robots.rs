@@ -174,6 +174,23 @@ fn robots_txt_that_redirects_to_itself_allows_nothing() {
 }
 
 #[test]
+fn robots_txt_that_redirects_in_a_loop_or_too_often_to_other_sites_allows_nothing() {
+    for (length, cause) in [(2, "it redirects to itself"), (8, "more than 5 redirects")] {
+        let site = site().fallback(move |request| {
+            let number = request.path.strip_prefix("/robots/").map_or(0, |number| number.parse().unwrap());
+            let next: usize = (number + 1) % length;
+            let (_, port) = request.authority.rsplit_once(':').unwrap();
+            Response::redirect(302, &format!("http://site{next}.test:{port}/robots/{next}"))
+        });
+        let web = serve(site.redirect("/robots.txt", "/robots/0"));
+        let seed = format!("http://site0.test:{}/", web.port());
+        let ended = Crawl::of(seed).with("--resolve *.test=127.0.0.1").run().expect(1);
+        assert!(ended.stderr.contains(cause), "{}", ended.stderr);
+        assert!(web.log().paths().iter().all(|path| path.starts_with("/robots")), "{:?}", web.log().paths());
+    }
+}
+
+#[test]
 fn robots_txt_with_more_than_five_redirects_counts_as_missing() {
     for (redirects, saved) in [(5, 3), (6, 4)] {
         let hops = (0..redirects).fold(site(), |site, n| {

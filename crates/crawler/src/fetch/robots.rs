@@ -269,7 +269,7 @@ impl Robots {
             .map_err(|error| Failure::from(Outcome::InvalidResponse { cause: error.to_string() }))?;
         let own_domain = Domain::from_url(&root);
         let mut url = html::resolve(&root, "/robots.txt").unwrap_or(root);
-        let mut elsewhere = Vec::new();
+        let (mut elsewhere, mut visited) = (Vec::new(), Vec::new());
         for redirects in 0..=MAX_REDIRECTS {
             let is_elsewhere = Domain::from_url(&url) != own_domain;
             if is_elsewhere {
@@ -301,7 +301,8 @@ impl Robots {
                         Failure::permanent(format!("its redirect cannot be followed: {bad_link}"))
                     })?;
                     // The server has a file there, or means to have one.
-                    if target == url {
+                    visited.push(url);
+                    if visited.contains(&target) {
                         return Err(Failure::permanent("it redirects to itself".into()));
                     }
                     url = target;
@@ -331,7 +332,11 @@ impl Robots {
                 (code, None) => return Err(Failure::permanent(format!("HTTP {code}"))),
             }
         }
-        Ok((Rules::allow_all(), RobotsState::Missing))
+        if elsewhere.is_empty() {
+            // RFC 9309 allows it. Another site may have rules that were not reached.
+            return Ok((Rules::allow_all(), RobotsState::Missing));
+        }
+        Err(Failure::permanent(format!("more than {MAX_REDIRECTS} redirects")))
     }
 
     fn parse(&self, body: &[u8], is_truncated: bool) -> Rules {

@@ -8,7 +8,7 @@ use testweb::{Response, Site, Web};
 use super::{crawl, site_with_port};
 
 #[test]
-fn host_that_many_robots_txt_redirect_to_is_throttled_like_any_other() {
+fn host_that_many_robots_txt_redirect_to_is_throttled_like_any_other_and_obeyed() {
     let start = site_with_port(|path, port| match path {
         "/robots.txt" => Response::status(404),
         _ => Response::page(
@@ -18,7 +18,8 @@ fn host_that_many_robots_txt_redirect_to_is_throttled_like_any_other() {
     let redirects_to_b = || {
         site_with_port(|path, port| match path {
             "/robots.txt" => Response::redirect(302, &format!("http://b.test:{port}/robots.txt")),
-            _ => Response::page("page"),
+            "/no" => Response::page("disallowed"),
+            _ => Response::page("<a href=/no>no</a>"),
         })
     };
     let web = Web::builder().site(start).host("b.test", Site::new().robots("User-agent: *\nDisallow: /no"));
@@ -28,7 +29,8 @@ fn host_that_many_robots_txt_redirect_to_is_throttled_like_any_other() {
         crawl(&web, "start.test").workers(4).configure_backend(|settings| settings.similarity = None);
     let polite = polite.configure(|config| (config.requests.obey_robots, config.delay) = (true, delay));
     let report = polite.run_blocking().unwrap();
-    assert_eq!(report.snapshot.pages, 9);
+    assert_eq!((report.snapshot.pages, report.snapshot.outcomes["robots.txt"]), (9, 8));
+    assert!(!web.log().paths().contains(&"/no"));
     let requests = web.log().for_host("b.test");
     assert_eq!(requests.len(), 8);
     assert_eq!(requests.max_concurrent(), 1);
