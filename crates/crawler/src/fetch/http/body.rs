@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::Body as _;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::byte_counter::ByteCounter;
@@ -244,24 +245,31 @@ pub(super) async fn stream(
     counter: &ByteCounter<'_>,
 ) -> Result<bool, Outcome> {
     let sink = |bytes: &[u8]| counter.receive(bytes);
-    let mut decoder = Decoder::new(encoding, limit, 0).map_err(unsupported_encoding)?.into_sink(&sink);
+    let mut decoder =
+        Decoder::new(encoding, limit, 0).map_err(unsupported_encoding)?.into_sink(&sink).pausing();
     let mut empty_frames = 0;
     while !decoder.has_ended()
         && let Some(data) = next_data(&mut body, &mut empty_frames, counter).await?
     {
         let is_too_long = counter.add_received(&data, limit);
-        let fed = decoder.feed(data);
-        counter.all_granted().await?;
-        match fed {
-            Ok(()) if !is_too_long => {}
-            Ok(()) => return Ok(false),
-            Err(DecodeError::TooLarge) => {
-                // The budget wants no more.
-                counter.body_truncated(Truncation::Unspecified);
-                return Ok(false);
+        let mut fed = decoder.feed(data);
+        loop {
+            counter.all_granted().await?;
+            match fed {
+                Ok(()) if decoder.is_paused() => fed = decoder.resume(),
+                Ok(()) if is_too_long => return Ok(false),
+                Ok(()) => break,
+                Err(DecodeError::TooLarge) => {
+                    // The budget wants no more.
+                    counter.body_truncated(Truncation::Unspecified);
+                    return Ok(false);
+                }
+                Err(DecodeError::Corrupt(cause)) => return Err(decode_failure(&cause)),
             }
-            Err(DecodeError::Corrupt(cause)) => return Err(decode_failure(&cause)),
+            // To read a sitemap takes longer than to receive it, and other requests of the worker wait meanwhile.
+            yield_now().await;
         }
+        yield_now().await;
     }
     if decoder.has_ended() {
         drain_trailing(body, limit, counter).await;

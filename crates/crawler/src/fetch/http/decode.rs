@@ -17,6 +17,9 @@ const SCRATCH_BYTES: usize = 16 * 1024;
 /// decoded.
 pub const STEP_BYTES: usize = 256 * 1024;
 
+/// The same for bytes that a sink takes, which may be compressed once more.
+const SINK_STEP_BYTES: usize = SCRATCH_BYTES;
+
 /// The maximum window of gzip and deflate.
 const MAX_WINDOW_BITS: u8 = 15;
 
@@ -108,18 +111,21 @@ struct LimitedBuffer<'s> {
     /// Capacity to reserve when the first bytes arrive.
     expected: usize,
     overflowed: bool,
-    /// The number of bytes after which the decoder pauses.
-    pause_at: Option<usize>,
+    /// How many more bytes are written before the decoder pauses. `None` if it does not.
+    until_pause: Option<usize>,
 }
 
 impl LimitedBuffer<'_> {
     fn is_pause_due(&self) -> bool {
-        self.pause_at.is_some_and(|bytes| self.bytes.len() >= bytes)
+        self.until_pause == Some(0)
     }
 }
 
 impl Write for LimitedBuffer<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        if let Some(bytes) = &mut self.until_pause {
+            *bytes = bytes.saturating_sub(buffer.len());
+        }
         if let Some(sink) = self.sink {
             if buffer.len() > self.limit || !sink(buffer) {
                 self.overflowed = true;
@@ -181,10 +187,14 @@ impl<'s> Decoder<'s> {
         self
     }
 
-    /// Pauses about every [`STEP_BYTES`] of decoded bytes: a few bytes of a stream may be megabytes.
+    /// Pauses about every [`STEP_BYTES`] of decoded bytes, or less for a sink: a few bytes of a stream may be megabytes.
     pub fn pausing(mut self) -> Decoder<'s> {
-        self.out.pause_at = Some(STEP_BYTES);
+        self.start_step();
         self
+    }
+
+    fn start_step(&mut self) {
+        self.out.until_pause = Some(if self.out.sink.is_some() { SINK_STEP_BYTES } else { STEP_BYTES });
     }
 
     /// Whether not all bytes that were fed are decoded. [`resume`](Decoder::resume) comes next.
@@ -195,7 +205,7 @@ impl<'s> Decoder<'s> {
     /// Decodes more of the bytes that were fed.
     pub fn resume(&mut self) -> Result<(), DecodeError> {
         let Some(bytes) = self.paused.take() else { return Ok(()) };
-        self.out.pause_at = Some(self.out.bytes.len() + STEP_BYTES);
+        self.start_step();
         self.decode(bytes)
     }
 
