@@ -5,6 +5,10 @@ use url::{Position, Url};
 
 use super::BadLink;
 
+/// The longest name of a host, and the longest label of one, in DNS.
+const MAX_HOST_BYTES: usize = 253;
+const MAX_LABEL_BYTES: usize = 63;
+
 /// Brings a parsed http or https URL into its normal form. The `url` crate has already normalized the scheme, the host,
 /// a default port and dot segments. The normal form has, in addition:
 ///
@@ -19,6 +23,9 @@ pub fn normalize(url: &mut Url) -> Result<(), BadLink> {
         // Fails for a host of dots alone. An address becomes an address: `127.0.0.1..` is 127.0.0.1.
         url.set_host(Some(&name)).map_err(|_| BadLink::Malformed)?;
     }
+    if url.host_str().is_some_and(is_too_long) {
+        return Err(BadLink::TooLong);
+    }
     if url.query() == Some("") {
         url.set_query(None);
     }
@@ -27,6 +34,12 @@ pub fn normalize(url: &mut Url) -> Result<(), BadLink> {
         *url = Url::parse(&text).map_err(|_| BadLink::Malformed)?;
     }
     Ok(())
+}
+
+/// Whether DNS cannot have a host of this name.
+fn is_too_long(host: &str) -> bool {
+    host.len() > MAX_LABEL_BYTES
+        && (host.len() > MAX_HOST_BYTES || host.split('.').any(|label| label.len() > MAX_LABEL_BYTES))
 }
 
 /// Whether a parsed URL is in its normal form, apart from its fragment. False for some unusual URLs that are.

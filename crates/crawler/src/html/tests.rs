@@ -168,6 +168,33 @@ fn unusual_links_are_resolved_in_linear_time() {
             assert!(taken < Duration::from_secs(2), "{start}{host:.20} took {taken:?}");
         }
     }
+    let colons = format!("{}/{}", "a".repeat(8_000), ":".repeat(8_300));
+    let body = format!("<a href='{colons}'>").repeat(500);
+    let taken = cpu_time(|| assert_eq!(links(&body).len(), 500));
+    assert!(taken < Duration::from_millis(500), "{taken:?}");
+}
+
+/// A name of a host whose conversion by IDNA takes long: these characters are all different.
+fn distinct_chars(count: u32) -> String {
+    (0..count).map(|n| char::from_u32(0x4E00 + n * 37 % 20_000).unwrap()).collect()
+}
+
+#[test]
+fn hosts_that_dns_cannot_have_are_no_links_and_their_conversion_takes_little_time() {
+    let fits = "x".repeat(63);
+    let long_name = format!("{}.test", [&fits[..]; 4].join("."));
+    for host in [format!("{fits}x.test"), long_name, distinct_chars(60), distinct_chars(500)] {
+        let found = links(&format!("<a href='http://{host}/'><a href='//{host}'><a href=ok>"));
+        assert_eq!(found, ["URL too long", "URL too long", "http://example.org/dir/ok"], "{host}");
+        let found = links(&format!("<base href='http://{host}/'><a href=ok>"));
+        assert_eq!(found, ["http://example.org/dir/ok"], "{host}");
+    }
+    assert_eq!(links(&format!("<a href='http://{fits}.test/'>")), [format!("http://{fits}.test/")]);
+    for chars in [126, 500] {
+        let body = format!("<a href='http://{}.test/'>", distinct_chars(chars)).repeat(1_000);
+        let taken = cpu_time(|| assert_eq!(links(&body).len(), 1_000));
+        assert!(taken < Duration::from_secs(1), "{chars} characters took {taken:?}");
+    }
 }
 
 /// Records all calls.

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use encoding_rs::Encoding;
+use percent_encoding::percent_decode_str;
 use url::{EncodingOverride, ParseError, Url};
 
 use super::charset;
@@ -146,6 +147,9 @@ pub(super) fn parse(base: Option<&Url>, encoding: EncodingOverride<'_>, text: &s
 
 /// Parses the `href` of a `base`; `None` if it is not a URL that can be a base.
 pub(super) fn parse_base(page: &Url, href: &str) -> Option<Url> {
+    if has_long_host(Some(page), href) {
+        return None;
+    }
     let mut base = join(Some(page), None, href).ok()?;
     match base.scheme() {
         "http" | "https" => normal_form::normalize(&mut base).ok()?,
@@ -171,17 +175,14 @@ fn join(base: Option<&Url>, encoding: EncodingOverride<'_>, text: &str) -> Resul
     }
 }
 
-/// Whether a target names a host that is too long for DNS, in whatever form it is written: IDNA takes quadratic time for it.
-fn has_long_host(base: Option<&Url>, text: &str) -> bool {
-    if text.len() <= MAX_HOST_CHARS {
-        return false;
-    }
+/// The host and the port of a target as they are written, in whatever form; `None` if the target has none.
+fn written_host<'t>(base: Option<&Url>, text: &'t str) -> Option<Cow<'t, str>> {
     // The URL standard removes these characters anywhere in a URL.
-    let text: Cow<'_, str> = match text.contains(['\t', '\n', '\r']) {
-        true => text.replace(['\t', '\n', '\r'], "").into(),
-        false => text.into(),
-    };
-    let text = trim(&text);
+    if text.contains(['\t', '\n', '\r']) {
+        let text = text.replace(['\t', '\n', '\r'], "");
+        return written_host(base, &text).map(|host| host.into_owned().into());
+    }
+    let text = trim(text);
     let is_http = |scheme: &str| scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
     let (scheme, rest) = match text.split_once(':') {
         Some((scheme, rest)) if is_http(scheme) => (Some(scheme), rest),
@@ -191,29 +192,36 @@ fn has_long_host(base: Option<&Url>, text: &str) -> bool {
     // With the scheme of the base, fewer slashes start a relative path.
     let is_other = |scheme: &str| base.is_none_or(|base| !base.scheme().eq_ignore_ascii_case(scheme));
     if rest.len() - authority.len() < 2 && !scheme.is_some_and(is_other) {
-        return false;
+        return None;
     }
     let authority = authority.split(['/', '\\', '?', '#']).next().unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    decoded_chars(host.as_bytes()) > MAX_HOST_CHARS
+    Some(percent_decode_str(authority.rsplit('@').next().unwrap_or_default()).decode_utf8_lossy())
 }
 
-/// The number of characters of a text after percent-decoding.
-fn decoded_chars(mut text: &[u8]) -> usize {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let mut chars = 0;
-    while let Some((&first, mut rest)) = text.split_first() {
-        let mut byte = u32::from(first);
-        if let (b'%', [high, low, after @ ..]) = (first, rest)
-            && let (Some(high), Some(low)) = (digit(*high), digit(*low))
-        {
-            (byte, rest) = (high << 4 | low, after);
-        }
-        // The other bytes of a character in UTF-8 are between 0x80 and 0xBF.
-        chars += usize::from(byte & 0xC0 != 0x80);
-        text = rest;
-    }
-    chars
+/// The labels of a host that is not in the form of DNS yet.
+fn labels(host: &str) -> impl Iterator<Item = &str> {
+    // All of these are dots for IDNA.
+    host.split(['.', '\u{3002}', '\u{ff0e}', '\u{ff61}'])
+}
+
+/// Whether a target names a host that is too long for DNS.
+fn has_long_host(base: Option<&Url>, text: &str) -> bool {
+    let is_long = |text: &str, max: usize| text.len() > max && text.chars().count() > max;
+    text.len() > MAX_LABEL_CHARS
+        && written_host(base, text).is_some_and(|host| {
+            is_long(&host, MAX_HOST_CHARS) || labels(&host).any(|label| is_long(label, MAX_LABEL_CHARS))
+        })
+}
+
+/// A measure of the time that IDNA takes for the host of a target: it is quadratic in the length of a label. Labels that are rejected
+/// take none.
+#[cfg(feature = "net")]
+pub(super) fn idna_cost(base: &Url, target: &str) -> usize {
+    let Some(host) = written_host(Some(base), target) else { return 0 };
+    let is_encoded = |label: &str| label.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("xn--"));
+    let converted = labels(&host).filter(|label| !label.is_ascii() || is_encoded(label));
+    let lengths = converted.map(|label| label.chars().count());
+    lengths.filter(|chars| *chars <= MAX_LABEL_CHARS).map(|chars| chars * chars).sum()
 }
 
 fn has_credentials(url: &Url) -> bool {
@@ -270,8 +278,11 @@ fn is_plain_host(host: &str) -> bool {
         && last_label.starts_with(|first: char| first.is_ascii_lowercase())
 }
 
-/// The longest host with its port, in characters: twice what DNS allows, because IDNA composes characters.
-const MAX_HOST_CHARS: usize = 512;
+/// The longest host that DNS allows, with its port, in characters. IDNA makes it longer, not shorter, unless it composes characters.
+const MAX_HOST_CHARS: usize = "65535:".len() + 253;
+
+/// The longest label of a host, in characters: twice what DNS allows, because IDNA composes characters.
+const MAX_LABEL_CHARS: usize = 126;
 
 /// Short enough that no label exceeds the limit of DNS.
 const MAX_PLAIN_HOST_BYTES: usize = 63;
@@ -282,6 +293,7 @@ fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) ->
     let bytes = path.as_bytes();
     let mut copied = 0;
     let mut at = 0;
+    let mut may_have_colon = absolute;
     while let Some(&byte) = bytes.get(at) {
         if is(byte, PATH) {
             at += 1;
@@ -302,7 +314,11 @@ fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) ->
             b'.' => at += 1,
             // Other escapes change in the normal form. One of them is `%2e`, which may be part of a dot segment.
             b'%' if is_normal_escape(&bytes[at..]) => at += 3,
-            b':' if absolute || path[..at].contains('/') => at += 1,
+            // Remembered, because the search takes linear time.
+            b':' if may_have_colon || path[..at].contains('/') => {
+                may_have_colon = true;
+                at += 1;
+            }
             b'?' => {
                 out.push_str(&path[copied..at]);
                 return push_query(&path[at..], out);

@@ -16,6 +16,9 @@ pub const MAX_URLS: usize = 50_000;
 /// The most bytes of a file's URLs together. Fifty thousand URLs of common length take a third of it.
 const MAX_LIST_BYTES: usize = 16 << 20;
 
+/// The highest [cost](html::idna_cost) of a file's names of hosts together: that of fifty thousand names of 31 characters.
+const MAX_IDNA_COST: usize = MAX_URLS * 31 * 31;
+
 /// The longest piece of markup, such as a tag or a comment. It must be read completely before it means anything.
 const MAX_MARKUP_BYTES: usize = 64 << 10;
 
@@ -37,6 +40,7 @@ pub struct Contents {
     /// Why the file was not read to its end, or is no sitemap. What was read before is used.
     pub problem: Option<String>,
     list_bytes: usize,
+    idna_cost: usize,
 }
 
 /// A sitemap that is being read.
@@ -344,6 +348,10 @@ impl Document {
         if self.contents.listed() >= MAX_URLS {
             let what = if is_sitemap { "sitemap" } else { "URL" };
             return self.fail(format!("it has more than {}", counted(MAX_URLS as u64, what)));
+        }
+        self.contents.idna_cost += url.map_or(0, |url| html::idna_cost(&self.base, url));
+        if self.contents.idna_cost > MAX_IDNA_COST {
+            return self.fail("its international names of hosts take too long");
         }
         let url = match url.and_then(|url| html::resolve(&self.base, url)) {
             Ok(url) => url,

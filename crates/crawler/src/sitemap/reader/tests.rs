@@ -224,3 +224,26 @@ fn file_that_arrives_byte_by_byte_takes_little_time() {
         assert!(time < Duration::from_secs(2), "{time:?}");
     }
 }
+
+#[test]
+fn names_of_hosts_that_take_long_to_convert_end_a_sitemap() {
+    let host = |count: u32, number: u32| -> String {
+        (0..count).map(|n| char::from_u32(0x4E00 + (n * 37 + number) % 20_000).unwrap()).collect()
+    };
+    let list = |count: u32, lines: u32| -> String {
+        (0..lines).map(|number| format!("http://{}.test/\n", host(count, number % 100))).collect()
+    };
+    for (count, lines, problem) in [
+        (12, 5_000, None),
+        (100, 20_000, Some("its international names of hosts take too long; ")),
+        (126, 20_000, Some("its international names of hosts take too long; ")),
+        (340, 20_000, None),
+    ] {
+        let file = list(count, lines);
+        let mut contents = None;
+        let time = cpu_time(|| contents = Some(read(file.as_bytes())));
+        let found = contents.unwrap().problem;
+        assert_eq!(found.as_deref(), problem.map(|problem| problem.trim_end_matches("; ")), "{count}");
+        assert!(time < Duration::from_secs(4), "{count} characters took {time:?}");
+    }
+}
