@@ -55,13 +55,15 @@ enum Content {
 }
 
 /// The allocations of a crawl of this many pages. Each page links to `links` pages of the site, all of which exist; page n
-/// links to page n + 1 too. No page is similar to another.
-fn allocations(pages: usize, links: usize, content: Content) -> u64 {
+/// links to page n + 1 too, and to `unfetched` pages to which no other page links. No page is similar to another.
+fn allocations(pages: usize, links: usize, unfetched: usize, content: Content) -> u64 {
     let page = move |request: &Request| {
         IS_SERVER.set(true);
         let number: usize = request.path[1..].parse().unwrap_or(0);
-        let targets = (0..links).map(|link| (number * 31 + link * 7) % pages).chain([(number + 1) % pages]);
-        let html: String = targets.map(|target| format!("<a href={target}>page {target}</a>\n")).collect();
+        let known = (0..links).map(|link| (number * 31 + link * 7) % pages).chain([(number + 1) % pages]);
+        let new = (0..unfetched).map(|link| pages + number * unfetched + link);
+        let html: String =
+            known.chain(new).map(|target| format!("<a href={target}>page {target}</a>\n")).collect();
         // Many more words than links, which pages have in common.
         let text: String = (0..400).map(|word| format!("{} ", number * 400 + word)).collect();
         Response::page(format!("<title>{number}</title>{html}{text}"))
@@ -71,7 +73,7 @@ fn allocations(pages: usize, links: usize, content: Content) -> u64 {
     let mut requests = RequestSettings::default();
     requests.dns_overrides.push(("*".into(), [127, 0, 0, 1].into()));
     requests.obey_robots = false;
-    let mut crawl = crawl.delay(Duration::ZERO).requests(requests);
+    let mut crawl = crawl.delay(Duration::ZERO).requests(requests).max_pages(pages as u64);
     if content == Content::Ignored {
         crawl = crawl.near_duplicates(None).unwrap().configure_backend(|config| config.keep_content = false);
     }
@@ -94,17 +96,20 @@ const PER_BODY: f64 = 3.0;
 const PER_COMPARED_PAGE: f64 = 1.0;
 
 #[test]
-fn a_page_takes_at_most_40_allocations_and_a_known_link_none() {
+fn a_page_takes_at_most_40_allocations_a_new_link_one_and_a_known_one_none() {
     for content in [Content::Ignored, Content::ComparedAndStored] {
         // The difference of two crawls leaves out what a crawl allocates once.
-        let few = allocations(200, 10, content);
-        let per_page = (allocations(600, 10, content) - few) as f64 / 400.0;
+        let few = allocations(200, 10, 0, content);
+        let per_page = (allocations(600, 10, 0, content) - few) as f64 / 400.0;
         let compared = if content == Content::Ignored { 0.0 } else { PER_COMPARED_PAGE };
         let max = MAX_PER_PAGE + PER_NEW_LINK + PER_BODY + compared;
         println!("{per_page:.1} allocations per page");
         assert!(per_page <= max, "{per_page:.1} allocations per page with one new link and ten known ones");
-        let per_link = (allocations(200, 110, content).saturating_sub(few)) as f64 / (200.0 * 100.0);
+        let per_link = (allocations(200, 110, 0, content).saturating_sub(few)) as f64 / (200.0 * 100.0);
         println!("{per_link:.3} allocations per known link");
         assert!(per_link < 0.1, "{per_link:.2} allocations per known link");
+        let per_new_link = (allocations(200, 10, 40, content).saturating_sub(few)) as f64 / (200.0 * 40.0);
+        println!("{per_new_link:.3} allocations per new link");
+        assert!(per_new_link < PER_NEW_LINK + 0.05, "{per_new_link:.2} allocations per new link");
     }
 }

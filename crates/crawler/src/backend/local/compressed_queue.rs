@@ -24,6 +24,8 @@ pub(crate) struct CompressedUrlQueue {
     last_pushed: PreviousTask,
     /// The last task popped, on which the decoding of the next one is based.
     last_popped: PreviousTask,
+    /// Whether the queue keeps up to a chunk of memory when it is empty.
+    keeps_memory: bool,
 }
 
 #[derive(Debug, Default)]
@@ -45,7 +47,19 @@ const HAS_DISCOVERY: u64 = 8;
 const WAS_VISITED: u64 = 16;
 const FLAG_BITS: u32 = 5;
 
+impl PreviousTask {
+    fn clear(&mut self) {
+        self.url.clear();
+        *self = PreviousTask { url: std::mem::take(&mut self.url), ..PreviousTask::default() };
+    }
+}
+
 impl CompressedUrlQueue {
+    /// A queue that is often empty, and keeps its memory then.
+    pub(crate) fn keeping_memory() -> CompressedUrlQueue {
+        CompressedUrlQueue { keeps_memory: true, ..CompressedUrlQueue::default() }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.length
     }
@@ -99,7 +113,8 @@ impl CompressedUrlQueue {
     }
 
     pub(crate) fn pop(&mut self) -> Option<QueuedTask> {
-        let chunk = self.chunks.front()?;
+        // An empty queue may have an empty chunk.
+        let chunk = self.chunks.front().filter(|_| self.length > 0)?;
         let mut rest = &chunk[self.read..];
         let task_id = self.last_popped.task_id.wrapping_add(zigzag_decode(read_varint(&mut rest)));
         let from = task_id.wrapping_sub(zigzag_decode(read_varint(&mut rest)));
@@ -124,7 +139,7 @@ impl CompressedUrlQueue {
         self.length -= 1;
         let url = self.last_popped.url.as_str().into();
         if self.length == 0 {
-            *self = CompressedUrlQueue::default();
+            self.clear();
         } else if self.read == chunk.len() {
             self.chunks.pop_front();
             self.read = 0;
@@ -144,6 +159,18 @@ impl CompressedUrlQueue {
             queue: 0,
             attempts: 0,
         })
+    }
+
+    /// Frees the memory of the queue, which is empty, unless it keeps it.
+    fn clear(&mut self) {
+        if !self.keeps_memory {
+            *self = CompressedUrlQueue::default();
+            return;
+        }
+        self.chunks.iter_mut().for_each(Vec::clear);
+        self.read = 0;
+        self.last_pushed.clear();
+        self.last_popped.clear();
     }
 }
 
@@ -269,8 +296,8 @@ mod tests {
     proptest! {
         #[test]
         fn pop_returns_what_was_pushed(rounds in proptest::collection::vec((proptest::collection::vec(
-            (any::<u64>(), any::<u64>(), "(http://a/)?[abä]{0,6}", any::<u32>(), any::<u8>(), any::<bool>()), 0..6), 0..7usize), 0..20)) {
-            let (mut queue, mut model) = (CompressedUrlQueue::default(), VecDeque::new());
+            (any::<u64>(), any::<u64>(), "(http://a/)?[abä]{0,6}", any::<u32>(), any::<u8>(), any::<bool>()), 0..6), 0..7usize), 0..20), keeps_memory: bool) {
+            let (mut queue, mut model) = (CompressedUrlQueue { keeps_memory, ..CompressedUrlQueue::default() }, VecDeque::new());
             for (pushed, popped) in rounds {
                 for fields in pushed {
                     queue.push(task(fields.clone()).borrowed());

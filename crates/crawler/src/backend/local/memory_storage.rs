@@ -35,7 +35,7 @@ impl MemoryStorage {
         MemoryStorage {
             key,
             seen: SeenUrls::new(config.keep_depths),
-            overflow: CompressedUrlQueue::default(),
+            overflow: CompressedUrlQueue::keeping_memory(),
             bodies: SegmentStore::default(),
             lastmods: HashMap::new(),
             visits: VisitedUrls::default(),

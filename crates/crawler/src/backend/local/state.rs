@@ -243,9 +243,11 @@ impl<S: Storage> LocalState<S> {
         let new = (count - again).min(self.url_queue.len());
         taken.extend(self.url_queue.drain(..new));
         self.fill_url_queue()?;
-        let mut unprioritized = Vec::with_capacity(taken.len());
+        let mut unprioritized = Vec::<UnprioritizedUrl>::with_capacity(taken.len());
         for mut task in taken {
-            let domain = Domain::from_url_str(&task.url);
+            // The links of a page often lead to one host after another.
+            let last = unprioritized.last().filter(|last| throttle_key(&last.url) == throttle_key(&task.url));
+            let domain = last.map_or_else(|| Domain::from_url_str(&task.url), |last| last.domain.clone());
             task.domain = Some(domain.clone());
             let linking_pages = self.popularity.linking_pages(&domain);
             let depth = self.storage.depth(&task);
