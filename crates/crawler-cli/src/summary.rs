@@ -35,6 +35,8 @@ pub struct Counts {
     pub bytes: u64,
     /// Body bytes received, of all responses.
     received: u64,
+    /// Those of `pages` of which only the start was read.
+    truncated: u64,
     pub redirects: u64,
     skipped: Breakdown,
     failed: Breakdown,
@@ -103,6 +105,7 @@ impl Counts {
             pages: stats.pages,
             bytes: stats.bytes,
             received: stats.received,
+            truncated: 0,
             redirects: stats.in_group(OutcomeGroup::Redirect),
             skipped: Breakdown::of_group(&stats.outcomes, OutcomeGroup::Skipped),
             failed: Breakdown::of_group(&stats.outcomes, OutcomeGroup::Failed),
@@ -136,6 +139,7 @@ impl Counts {
             pages: snapshot.pages,
             bytes: snapshot.bytes,
             received: snapshot.received,
+            truncated: snapshot.truncated,
             redirects: in_group(OutcomeGroup::Redirect).total,
             skipped: in_group(OutcomeGroup::Skipped),
             failed: in_group(OutcomeGroup::Failed),
@@ -254,8 +258,12 @@ impl Counts {
         links.extend(Some(rejected).filter(|rejected| !rejected.is_empty()));
         let received = format!("{} received", bytes(self.received));
         let speed = format!("{received} · {} · {}", rate(self.pages_per_second(time)), elapsed(time));
+        let mut pages = bytes(self.bytes);
+        if self.truncated > 0 {
+            pages += &format!("{SEPARATOR}{} truncated", number(self.truncated));
+        }
         let rows = [
-            ("Pages", self.pages, bytes(self.bytes)),
+            ("Pages", self.pages, pages),
             ("Redirects", self.redirects, String::new()),
             ("Skipped", self.skipped.total, self.skipped_reasons()),
             ("Failed", self.failed.total, self.failed_reasons()),

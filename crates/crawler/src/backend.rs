@@ -284,6 +284,8 @@ pub struct Completion {
     pub outcome: Outcome,
     /// Body bytes read since the last reservation.
     pub bytes: BodyBytes,
+    /// Whether the page is only the start of a larger one.
+    pub truncated: bool,
     /// The links to admit.
     pub outlinks: Outlinks,
     /// The sitemaps to admit: their task URLs.
@@ -319,6 +321,7 @@ impl Completion {
             lease: lease.clone(),
             outcome: Outcome::NotReached,
             bytes: BodyBytes::default(),
+            truncated: false,
             outlinks: Outlinks::default(),
             sitemaps: Outlinks::default(),
             requisites: Outlinks::default(),
@@ -418,6 +421,9 @@ pub struct Snapshot {
     /// Hosts that failed so often that their URLs were not requested any more, and why; the first hundred of them.
     #[serde(default)]
     pub unreachable_hosts: BTreeMap<String, String>,
+    /// Pages of which only the start was read.
+    #[serde(default)]
+    pub truncated: u64,
     /// URLs that sitemaps list.
     #[serde(default)]
     pub sitemap_urls: u64,

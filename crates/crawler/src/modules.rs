@@ -106,6 +106,7 @@ pub(crate) mod example {
             retries: 0,
             queued: None,
             request: RequestRecord { status: Some(status), ..RequestRecord::default() },
+            truncated: false,
             done: None,
             page: None,
         }

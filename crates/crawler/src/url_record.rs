@@ -113,6 +113,8 @@ pub struct UrlRecord<'p> {
     pub queued: Option<SystemTime>,
     /// The last request for it.
     pub request: RequestRecord,
+    /// Whether the page is only the start of a larger one.
+    pub truncated: bool,
     /// When it was completed. `None` for a URL that was not reached.
     pub done: Option<SystemTime>,
     /// The page, if the outcome is one and the output gets pages.
@@ -131,6 +133,7 @@ impl<'p> UrlRecord<'p> {
         UrlRecord {
             retries: lease.attempts,
             request: request.clone(),
+            truncated: completion.truncated,
             done: Some(SystemTime::now()),
             page,
             ..UrlRecord::new(url, outcome, lease.depth, discovery, lease.queued_at)
@@ -147,7 +150,8 @@ impl<'p> UrlRecord<'p> {
     ) -> UrlRecord<'static> {
         let queued = (queued_at > 0).then(|| UNIX_EPOCH + Duration::from_millis(queued_at));
         let (request, done) = (RequestRecord::default(), None);
-        UrlRecord { task_url, outcome, depth, discovery, retries: 0, queued, request, done, page: None }
+        let (retries, truncated, page) = (0, false, None);
+        UrlRecord { task_url, outcome, depth, discovery, retries, queued, request, truncated, done, page }
     }
 
     /// The URL as it is requested and shown.

@@ -392,6 +392,7 @@ impl<R: Backend> Worker<R> {
         completion: &mut Completion,
     ) -> Result<(Outcome, Option<Page>), BackendError> {
         let context = &*self.context;
+        completion.truncated = download.truncated;
         let (config, key) = (self.fetcher.config(), context.backend.hash_key());
         let mut wanted = context.pipeline.wants();
         wanted.link_details |= context.wants_source_links;

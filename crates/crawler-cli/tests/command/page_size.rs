@@ -23,11 +23,18 @@ fn large_start_page() -> (Web, String) {
 
 /// Runs a crawl into a file of JSON lines. Returns the pages, and the summary.
 fn crawl(web: &Web, options: &str) -> (Vec<Value>, Value) {
+    let (pages, _, summary) = crawl_with_urls(web, options);
+    (pages, summary)
+}
+
+/// The same, also with the rows of all URLs.
+fn crawl_with_urls(web: &Web, options: &str) -> (Vec<Value>, Vec<Value>, Value) {
     let directory = tempfile::tempdir().unwrap();
-    let [pages, summary] = ["pages.jsonl", "summary.json"].map(|name| directory.path().join(name));
-    let crawl = Pipeline::of(web.url("/")).module("jsonl", &pages).with(options).with("--summary");
-    crawl.with_one(summary.display().to_string()).run();
-    (objects_in(&pages), serde_json::from_slice(&fs::read(summary).unwrap()).unwrap())
+    let [pages, urls, summary] =
+        ["pages.jsonl", "urls.jsonl", "summary.json"].map(|name| directory.path().join(name));
+    let crawl = Pipeline::of(web.url("/")).module("jsonl", &pages).module("urls", &urls).with(options);
+    crawl.with("--summary").with_one(summary.display().to_string()).run();
+    (objects_in(&pages), objects_in(&urls), serde_json::from_slice(&fs::read(summary).unwrap()).unwrap())
 }
 
 #[test]
@@ -35,11 +42,14 @@ fn page_is_truncated_at_the_limit_and_its_links_up_to_there_are_followed() {
     let (web, _) = large_start_page();
     let state = tempfile::tempdir().unwrap();
     for options in [String::new(), format!("--state {}", state.path().join("state").display())] {
-        let (pages, summary) = crawl(&web, &options);
+        let (pages, urls, summary) = crawl_with_urls(&web, &options);
         assert_eq!(paths(&web, &pages), ["/", "/first", "/second"]);
         let start = pages.iter().find(|page| page["title"] == "Large").unwrap();
         assert_eq!((&start["bytes"], &start["truncated"]), (&500_000.into(), &true.into()));
         assert!(pages.iter().filter(|page| page["truncated"] == true).count() == 1);
+        let truncated = urls.iter().filter(|url| url["truncated"] == true);
+        assert_eq!(truncated.map(|url| &url["url"]).collect::<Vec<_>>(), [&start["url"]]);
+        assert_eq!(summary["truncated"], 1);
         assert!(summary["bytes"].as_u64().unwrap() < 501_000, "{summary}");
     }
 }

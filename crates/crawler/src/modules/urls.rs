@@ -31,7 +31,7 @@ enum Format {
 pub(super) const URLS: &str = "urls";
 
 /// The names of the columns: the keys of a [`Row`], in order.
-const CSV_HEADER: &str = "url,kind,outcome,group,status,reason,content_type,bytes,received,depth,found_on,redirect,retries,\
+const CSV_HEADER: &str = "url,kind,outcome,group,status,reason,content_type,bytes,received,truncated,depth,found_on,redirect,retries,\
                           queued,requested,first_byte,done\n";
 
 impl Urls {
@@ -125,6 +125,7 @@ struct Row<'r> {
     content_type: Option<&'r str>,
     bytes: Option<u64>,
     received: Option<u64>,
+    truncated: bool,
     depth: u32,
     found_on: Option<&'r str>,
     redirect: Option<&'r str>,
@@ -150,6 +151,7 @@ impl<'r> Row<'r> {
             content_type: request.content_type.as_deref(),
             bytes: body.map(|bytes| bytes.decoded),
             received: body.map(|bytes| bytes.received),
+            truncated: record.truncated,
             depth: record.depth,
             found_on: record.found_on(),
             redirect: record.redirect_target(),
@@ -178,6 +180,7 @@ impl<'r> Row<'r> {
             text(self.content_type.unwrap_or_default()),
             number(self.bytes),
             number(self.received),
+            self.truncated.to_string(),
             self.depth.to_string(),
             url(self.found_on),
             url(self.redirect),
@@ -255,14 +258,14 @@ mod tests {
         assert_eq!(
             row("urls.jsonl", &missing),
             "{\"url\":\"http://a.test/x?y=1,2\",\"kind\":\"page\",\"outcome\":\"HTTP 404\",\"group\":\"failed\",\"status\":404,\
-             \"reason\":\"HTTP 404\",\"content_type\":\"text/html\",\"bytes\":70,\"received\":50,\"depth\":2,\
+             \"reason\":\"HTTP 404\",\"content_type\":\"text/html\",\"bytes\":70,\"received\":50,\"truncated\":false,\"depth\":2,\
              \"found_on\":\"http://a.test/\",\"redirect\":null,\"retries\":1,\"queued\":\"2026-11-05T06:07:08.009Z\",\
              \"requested\":\"2026-11-05T06:07:08.010Z\",\"first_byte\":\"2026-11-05T06:07:08.029Z\",\
              \"done\":\"2026-11-05T06:07:08.309Z\"}\n"
         );
         assert_eq!(
             row("URLS.CSV", &missing),
-            "\"http://a.test/x?y=1,2\",page,HTTP 404,failed,404,HTTP 404,text/html,70,50,2,http://a.test/,,1,\
+            "\"http://a.test/x?y=1,2\",page,HTTP 404,failed,404,HTTP 404,text/html,70,50,false,2,http://a.test/,,1,\
              2026-11-05T06:07:08.009Z,2026-11-05T06:07:08.010Z,2026-11-05T06:07:08.029Z,2026-11-05T06:07:08.309Z\n"
         );
     }
@@ -271,7 +274,7 @@ mod tests {
     fn columns_of_csv_are_the_keys_of_json() {
         let line = row("-", &record("http://a.test/", Outcome::Page));
         let keys: Vec<&str> = line.split("\":").filter_map(|part| Some(part.rsplit_once('"')?.1)).collect();
-        assert_eq!(keys[..17].join(","), CSV_HEADER.trim_end());
+        assert_eq!(keys[..18].join(","), CSV_HEADER.trim_end());
     }
 
     #[test]
@@ -279,7 +282,7 @@ mod tests {
         let waiting = UrlRecord::new("http://a.test/s.xml#sitemap".into(), Outcome::NotReached, 0, None, 0);
         assert_eq!(
             row("urls.csv", &waiting),
-            "http://a.test/s.xml,sitemap,not reached,not reached,,not reached,,,,0,,,0,,,,\n"
+            "http://a.test/s.xml,sitemap,not reached,not reached,,not reached,,,,false,0,,,0,,,,\n"
         );
         let to = Outcome::Redirect { to: "http://b.test/".into() };
         assert!(row("-", &record("http://a.test/", to)).contains("\"redirect\":\"http://b.test/\""));

@@ -228,8 +228,9 @@ impl Run<'_> {
         counts.bytes += request.bytes.decoded;
         let mut writes = Vec::new();
         let mut is_processed = true;
-        let record =
-            UrlRecord { done: request.done, request, ..UrlRecord::new(task_url.into(), outcome, 0, None, 0) };
+        let (done, truncated) = (request.done, page.as_ref().is_some_and(|page| page.truncated));
+        let record = UrlRecord::new(task_url.into(), outcome, 0, None, 0);
+        let record = UrlRecord { done, request, truncated, ..record };
         if let Some(page) = &page {
             is_processed = self.pipeline.run_modules(page);
             if is_processed {

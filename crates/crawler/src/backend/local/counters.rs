@@ -20,6 +20,8 @@ pub(crate) struct CrawlCounters {
     pub(crate) links_seen: u64,
     pub(crate) links_rejected: BTreeMap<String, u64>,
     pub(crate) sitemap_urls: u64,
+    /// Pages of which only the start was read.
+    pub(crate) truncated: u64,
     /// Requisites that were admitted from stylesheets.
     pub(crate) stylesheet_requisites: u64,
     /// The visits before this one, and the pages that they had.

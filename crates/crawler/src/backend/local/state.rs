@@ -402,6 +402,7 @@ impl<S: Storage> LocalState<S> {
             lease,
             outcome,
             bytes,
+            truncated,
             outlinks,
             sitemaps,
             requisites,
@@ -451,6 +452,7 @@ impl<S: Storage> LocalState<S> {
         self.counters.links_new += new;
         if !task.is_revisit {
             self.counters.count_outcome(&outcome);
+            self.counters.truncated += u64::from(truncated && outcome == Outcome::Page);
             self.record_failed_sitemap(&lease.url, &outcome);
             self.counters.links_seen += seen;
             self.counters.count_rejected(rejected_links);
@@ -640,6 +642,7 @@ impl<S: Storage> LocalState<S> {
             network_down: None,
             active_hosts: self.waiting.active_hosts(),
             sitemap_urls: self.counters.sitemap_urls,
+            truncated: self.counters.truncated,
             failed_sitemaps: self.failed_sitemaps.clone(),
             seen_urls: self.storage.seen_len(),
             stored_pages,

@@ -112,6 +112,7 @@ fn redirects_and_duplicates_are_recorded_and_failures_are_not() {
         retries: 0,
         queued: None,
         request: Default::default(),
+        truncated: false,
         done: None,
         page: None,
     };
