@@ -152,6 +152,7 @@ fn json_progress_is_one_object_per_second_and_adds_up() {
         "requests",
         "queues",
         "received",
+        "truncated",
         "workers",
         "active_hosts",
         "owned_domains",

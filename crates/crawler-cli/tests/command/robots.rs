@@ -184,7 +184,7 @@ fn robots_txt_that_redirects_in_a_loop_or_too_often_to_other_sites_allows_nothin
         });
         let web = serve(site.redirect("/robots.txt", "/robots/0"));
         let seed = format!("http://site0.test:{}/", web.port());
-        let ended = Crawl::of(seed).with("--resolve *.test=127.0.0.1").run().expect(1);
+        let ended = Crawl::of(seed).with("--resolve *.test=127.0.0.1 --allow-private").run().expect(1);
         assert!(ended.stderr.contains(cause), "{}", ended.stderr);
         assert!(web.log().paths().iter().all(|path| path.starts_with("/robots")), "{:?}", web.log().paths());
     }

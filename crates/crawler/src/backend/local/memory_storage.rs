@@ -137,7 +137,9 @@ impl Storage for MemoryStorage {
     }
 
     fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
-        Ok(std::iter::from_fn(|| self.overflow.pop()).take(max).collect())
+        let mut taken = Vec::with_capacity(max.min(self.overflow.len()));
+        taken.extend(std::iter::from_fn(|| self.overflow.pop()).take(max));
+        Ok(taken)
     }
 
     fn overflow_len(&self) -> usize {
