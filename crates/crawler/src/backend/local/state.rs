@@ -238,13 +238,13 @@ impl<S: Storage> LocalState<S> {
             return Ok(Vec::new());
         }
         let count = max.min(self.config.queue_size.saturating_sub(self.prioritizing.len()));
-        let again = count.min(self.reprioritizing.len());
-        let mut taken: Vec<QueuedTask> = self.reprioritizing.drain(..again).collect();
-        let new = (count - again).min(self.url_queue.len());
-        taken.extend(self.url_queue.drain(..new));
-        self.fill_url_queue()?;
-        let mut unprioritized = Vec::<UnprioritizedUrl>::with_capacity(taken.len());
-        for mut task in taken {
+        let count = count.min(self.reprioritizing.len() + self.url_queue.len());
+        let mut unprioritized = Vec::<UnprioritizedUrl>::with_capacity(count);
+        while unprioritized.len() < count {
+            let Some(mut task) = self.reprioritizing.pop_front().or_else(|| self.url_queue.pop_front())
+            else {
+                break;
+            };
             // The links of a page often lead to one host after another.
             let last = unprioritized.last().filter(|last| throttle_key(&last.url) == throttle_key(&task.url));
             let domain = last.map_or_else(|| Domain::from_url_str(&task.url), |last| last.domain.clone());
@@ -255,6 +255,7 @@ impl<S: Storage> LocalState<S> {
             unprioritized.push(UnprioritizedUrl { task_id, url, domain, depth, linking_pages, source_link });
             self.prioritizing.insert(task.task_id, task);
         }
+        self.fill_url_queue()?;
         Ok(unprioritized)
     }
 
