@@ -100,7 +100,7 @@ pub struct Candidate {
 
 /// Candidates that tests make.
 pub trait CandidateInternals {
-    /// A URL at a depth, to whose domain so many pages link.
+    /// A URL at a depth, with the number of pages that link to its domain.
     fn for_test(url: &str, depth: Depth, linking_pages: u32) -> Candidate;
 }
 

@@ -214,7 +214,8 @@ fn a_program_can_log_in_and_keep_the_cookies() {
 #[test]
 fn settings_do_not_reset_each_other() {
     // Two hosts respond slowly. Only several requests in flight fetch from both at once.
-    let slow = |_: usize| Site::new().response("/", Response::page("x").delay(Duration::from_millis(400)));
+    const DELAY: Duration = Duration::from_secs(2);
+    let slow = |_: usize| Site::new().response("/", Response::page("x").delay(DELAY));
     let (one, two) = (serve(slow(1)), serve(slow(2)));
     let seeds = [one.url("/"), two.url("/")].map(|url| url.parse().unwrap());
     let crawl = Crawler::from_seeds(seeds).unwrap().workers(1).near_duplicates(None).unwrap();
@@ -224,7 +225,7 @@ fn settings_do_not_reset_each_other() {
     assert_eq!(report.unwrap().snapshot.pages, 2);
     let start = |web: &Web| web.log().iter().map(|hit| hit.started).min().unwrap();
     let apart = start(&one).max(start(&two)) - start(&one).min(start(&two));
-    assert!(apart < Duration::from_millis(400), "the second request waited {apart:?} for the first");
+    assert!(apart < DELAY, "the second request waited {apart:?} for the first");
 }
 
 /// Writes the title of each page.

@@ -22,7 +22,7 @@ const MAX_AGE: Duration = Duration::from_millis(900);
 
 /// How long viewers wait for a crawl that could not be read the last time. A Redis that is back replies sooner; one that is away
 /// does not delay other viewers.
-const PATIENCE_AFTER_FAILURE: Duration = Duration::from_millis(250);
+const RETRY_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The status of a crawl for all viewers.
 pub struct Feed {
@@ -166,7 +166,7 @@ impl FeedState {
     async fn wait_for(&mut self, mut reading: JoinHandle<Reading>) -> Option<Reading> {
         let read = match &self.failure {
             None => (&mut reading).await,
-            Some(_) => match tokio::time::timeout(PATIENCE_AFTER_FAILURE, &mut reading).await {
+            Some(_) => match tokio::time::timeout(RETRY_TIMEOUT, &mut reading).await {
                 Ok(read) => read,
                 Err(_) => {
                     self.reading = Some(reading);

@@ -64,12 +64,12 @@ fn every_url_has_one_row_that_agrees_with_the_log() {
 }
 
 #[test]
-fn url_that_is_found_again_nearer_to_the_seed_has_one_row() {
+fn url_that_is_found_again_at_a_smaller_depth_has_one_row() {
     let site = Site::new()
         .page("/", linking_to(&["/a", "/moved"]))
         .page("/a", linking_to(&["/target"]))
         .redirect("/moved", "/target")
-        .page("/target", "found on /a, and nearer by a redirect");
+        .page("/target", "found on /a, and at a smaller depth by a redirect");
     let (web, directory) = (serve(site), tempfile::tempdir().unwrap());
     let path = directory.path().join("urls.csv");
     crawl(&web, &path).run().expect(0);

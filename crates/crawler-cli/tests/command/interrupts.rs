@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and a closed terminal at the moments at which a command is easily deaf to them.
+//! Ctrl-C, SIGTERM and a closed terminal while a command waits for something else.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -33,7 +33,7 @@ fn interrupt_until_exit(child: &mut Child) -> Option<i32> {
     }
 }
 
-/// A page with so many links that what `-v` prints of them fills a pipe.
+/// A page with more links than `-v` can print into a pipe that nobody reads.
 fn many_links() -> Web {
     let links: Vec<String> = (0..3_000).map(|n| format!("/a-page-with-a-long-name-{n}")).collect();
     let links: Vec<&str> = links.iter().map(String::as_str).collect();
@@ -73,11 +73,7 @@ fn crawl_that_writes_its_last_files_can_be_interrupted() {
     let command = Pipeline::of(web.url("/")).with("--summary").with_one(pipe.display().to_string()).command();
     let mut terminal = Terminal::run(&command, 80, 24);
     terminal.until("the summary", |screen| screen.has("Requests "));
-    terminal.press(b"\x03");
-    terminal.until("the key", |screen| screen.has("^C"));
-    // It takes a moment until the first one is handled; two at once are one.
-    thread::sleep(Duration::from_millis(500));
-    terminal.press(b"\x03");
+    terminal.interrupt_until_exit();
     let (status, screen) = terminal.wait();
     assert_eq!(status, Some(130), "{}", screen.text());
     assert_eq!(screen.count(" pending"), 0, "{}", screen.text());

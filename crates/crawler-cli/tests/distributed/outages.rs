@@ -214,7 +214,7 @@ fn cut_off_worker(mode: Mode) {
     let cut_off = Instant::now();
     let hosts: BTreeSet<String> =
         requests_by(&fixture, "cut-off").iter().map(|hit| hit.host.clone()).collect();
-    roles[0].wait_for_output("its death", |output| output.contains(DECLARED_DEAD));
+    roles[0].wait_for_output("the worker is declared dead", |output| output.contains(DECLARED_DEAD));
     // The frontier prints how long it got no heartbeat, by the clock of Redis.
     let output = roles[0].output();
     let silence = output.split(DECLARED_DEAD).nth(1).and_then(|rest| rest.split(' ').next());
@@ -233,7 +233,11 @@ fn cut_off_worker(mode: Mode) {
     let last = by_it.iter().map(|hit| hit.started).max().unwrap();
     let first = by_others.iter().map(|hit| hit.started).filter(|started| *started > cut_off).min().unwrap();
     assert!(last < first, "a host had two owners");
-    assert_eq!(requests_by(&fixture, "cut-off").len(), by_it.len(), "it sent requests after its death");
+    assert_eq!(
+        requests_by(&fixture, "cut-off").len(),
+        by_it.len(),
+        "it sent requests after it was declared dead"
+    );
 
     proxy.set_mode(Mode::Pass);
     let passed = Instant::now();

@@ -117,25 +117,25 @@ async fn work(worker: &RemoteBackend, tree: Tree) {
 fn each_page_is_counted_once_whenever_workers_and_frontiers_die() {
     let server = Server::start();
     let (tree, is_finished) = (Tree(1_500), AtomicBool::new(false));
-    let mut crawl = TestCrawl::new(&server, "deaths");
+    let mut crawl = TestCrawl::new(&server, "crashes");
     crawl.config.queue_size = 64;
     let (crawl, is_finished) = (&crawl, &is_finished);
     // Processes of the same worker die and are replaced, in the middle of an operation.
     let workers = async |number: u16| {
-        let (mut random, mut deaths) = (Random::seeded(number.into()), 0);
+        let (mut random, mut crashes) = (Random::seeded(number.into()), 0);
         while !is_finished.load(Ordering::Relaxed) {
-            deaths += 1;
-            let worker = crawl.open().await.join_as_worker(WorkerId(number), deaths);
+            crashes += 1;
+            let worker = crawl.open().await.join_as_worker(WorkerId(number), crashes);
             let lifetime = Duration::from_micros(20_000 + u64::from(random.below(100_000)));
             let _ = timeout(lifetime, work(&worker, tree)).await;
         }
-        deaths
+        crashes
     };
     let frontiers = async || {
         let mut random = Random::seeded(99);
-        for deaths in 0.. {
+        for crashes in 0.. {
             let frontier = crawl.take_over().await;
-            if deaths == 0 {
+            if crashes == 0 {
                 crawl.seed([tree.url(0)]).await;
             }
             let lifetime = Duration::from_millis(50 + u64::from(random.below(200)));
@@ -146,18 +146,18 @@ fn each_page_is_counted_once_whenever_workers_and_frontiers_die() {
                 is_finished.store(true, Ordering::Relaxed);
                 tree.assert_crawled(&frontier.snapshot().await);
                 let pages = frontier.snapshot().await.pages;
-                assert_eq!(server.query::<u64>("HLEN crawler:{deaths:frontier}:leases"), 0);
+                assert_eq!(server.query::<u64>("HLEN crawler:{crashes:frontier}:leases"), 0);
                 // Workers that still run wait for their replies.
                 sleep(Duration::from_millis(150)).await;
                 assert_eq!(frontier.snapshot().await.pages, pages);
-                return deaths;
+                return crashes;
             }
         }
         0
     };
     block_on(async {
         let (one, two, three, frontiers) = tokio::join!(workers(0), workers(1), workers(2), frontiers());
-        let deaths = one + two + three + frontiers;
-        assert!(deaths > 20, "{deaths} deaths");
+        let crashes = one + two + three + frontiers;
+        assert!(crashes > 20, "{crashes} crashes");
     });
 }

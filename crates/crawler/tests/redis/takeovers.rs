@@ -171,7 +171,7 @@ fn depths_delays_stored_pages_and_host_page_counts_are_the_same() {
         worker.set_host_delay("slow.test", slow).await.unwrap();
         let kinds = AddressKinds::from_bits(1);
         worker.pin_address_kinds("a.test", kinds).await.unwrap();
-        // It is found again nearer to the seed.
+        // It is found again at a smaller depth.
         worker.admit(vec![discovered("http://deep.test/", 2)]).await.unwrap();
         worker.request_counter().add(9);
         let gone = lease(&worker, 3).await;

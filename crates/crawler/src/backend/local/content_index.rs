@@ -13,7 +13,7 @@ use crate::similarity::{ContentType, Fingerprint, Index, Lookup, Match, Threshol
 /// LZ4 expands a byte to at most this many. A stored page that claims to be larger is damaged.
 const MAX_EXPANSION: usize = 255;
 
-/// The order of expiry is rid of old entries when it has twice as many as there are pages, and at least this many.
+/// Old entries are removed from the order of expiry when it has twice as many as there are pages, and at least this many.
 const MIN_ORDER: usize = 1024;
 
 pub(crate) struct ContentIndex {
@@ -214,7 +214,7 @@ impl ContentIndex {
     }
 }
 
-/// A page as it is stored, after so many bytes of others: the first `max_plain` bytes are not worth the time to compress them.
+/// A page as it is stored after `stored_bytes` of others. The first `max_plain` bytes are not compressed, to save time.
 pub(crate) fn body_to_store(body: &[u8], stored_bytes: u64, max_plain: u64) -> Body<'_> {
     if stored_bytes < max_plain { Body::Plain(body.into()) } else { compress(body) }
 }

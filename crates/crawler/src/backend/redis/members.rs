@@ -119,7 +119,7 @@ pub struct Standby {
     pub token: String,
     /// The process id and host, for people.
     pub location: String,
-    /// The time since its last sign of life, which it gives about every second.
+    /// The time since its last heartbeat; it sends one about every second.
     pub since_heartbeat: Duration,
 }
 

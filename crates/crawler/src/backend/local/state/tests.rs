@@ -171,7 +171,7 @@ async fn no_url_of_a_site_is_leased_before_the_site_cooldown_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hosts_of_a_removed_worker_rest_for_their_whole_delay() {
+async fn hosts_of_a_removed_worker_wait_for_their_whole_delay() {
     let mut state = state();
     add_urls(&mut state, ["http://a.test/", "http://www.a.test/", "http://slow.test/"].map(String::from));
     let leases = state.lease(FIRST, 9).unwrap();
@@ -193,7 +193,7 @@ async fn hosts_of_a_removed_worker_rest_for_their_whole_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn workers_that_share_a_throttle_keep_their_domains_and_need_no_rest() {
+async fn workers_that_share_a_throttle_keep_their_domains_without_a_cooldown() {
     let hosts = HostLimits { workers_share_throttle: true, ..config().hosts };
     let mut state = state_with(BackendConfig { workers: 1, hosts, ..config() });
     add_urls(&mut state, (0..12).flat_map(|number| urls_of(&format!("d{number}.test"), 5)));
