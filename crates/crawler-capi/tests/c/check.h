@@ -35,6 +35,20 @@ UNUSED static int thread_count(void) {
     return count;
 }
 
+/* Callbacks that count their calls; no page has text. */
+UNUSED static atomic_int calls;
+
+UNUSED static char *count_fetch(const char *link) {
+    (void)link;
+    calls++;
+    return NULL;
+}
+
+UNUSED static void count_edge(const char *from, const char *to) {
+    (void)from, (void)to;
+    calls++;
+}
+
 /* Waits long enough for a thread to do something it must not do. */
 UNUSED static void let_others_run(void) {
     nanosleep(&(struct timespec){.tv_nsec = 50 * 1000 * 1000}, NULL);

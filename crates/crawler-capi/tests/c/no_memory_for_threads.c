@@ -6,19 +6,6 @@
 
 enum { ROOM = 50, STACK = 8 << 20 };
 
-static atomic_int calls;
-
-static char *fetch(const char *link) {
-    (void)link;
-    calls++;
-    return NULL;
-}
-
-static void edge(const char *from, const char *to) {
-    (void)from, (void)to;
-    calls++;
-}
-
 /* Limits the address space to this many more threads and half a stack: a thread that starts also needs some kilobytes to set
  * itself up. */
 static rlim_t room_for_threads(int count) {
@@ -41,10 +28,10 @@ int main(void) {
     limit.rlim_cur = room_for_threads(ROOM);
     CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
     for (int round = 0; round < 3; round++) {
-        CHECK(crawl("a", 1000, 1000, 10, fetch, edge) == -1);
+        CHECK(crawl("a", 1000, 1000, 10, count_fetch, count_edge) == -1);
         CHECK(calls == 0);
     }
-    CHECK(crawl("a", 4, 4, 10, fetch, edge) == 0);
+    CHECK(crawl("a", 4, 4, 10, count_fetch, count_edge) == 0);
     CHECK(calls == 1);
     return 0;
 }

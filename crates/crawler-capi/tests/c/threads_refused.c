@@ -7,7 +7,7 @@
 
 enum { DOWNLOADERS = 3, PARSERS = 4 };
 
-static atomic_int calls, created, joined, refuse_after = 1 << 30;
+static atomic_int created, joined, refuse_after = 1 << 30;
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
     int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = dlsym(RTLD_NEXT, "pthread_create");
@@ -24,28 +24,17 @@ int pthread_join(pthread_t thread, void **result) {
     return real(thread, result);
 }
 
-static char *fetch(const char *link) {
-    (void)link;
-    calls++;
-    return NULL;
-}
-
-static void edge(const char *from, const char *to) {
-    (void)from, (void)to;
-    calls++;
-}
-
 int main(void) {
     for (int allowed = 0; allowed < DOWNLOADERS + PARSERS; allowed++) {
         created = joined = 0;
         refuse_after = allowed;
-        CHECK(crawl("a", DOWNLOADERS, PARSERS, 10, fetch, edge) == -1);
+        CHECK(crawl("a", DOWNLOADERS, PARSERS, 10, count_fetch, count_edge) == -1);
         CHECK(created == allowed && joined == allowed);
         CHECK(calls == 0);
     }
 
     refuse_after = 1 << 30;
-    CHECK(crawl("a", DOWNLOADERS, PARSERS, 10, fetch, edge) == 0);
+    CHECK(crawl("a", DOWNLOADERS, PARSERS, 10, count_fetch, count_edge) == 0);
     CHECK(calls == 1);
     return 0;
 }

@@ -517,3 +517,14 @@ pub fn linking_to(targets: &[&str]) -> String {
 pub fn counts(expected: &[(&str, u64)]) -> BTreeMap<String, u64> {
     expected.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect()
 }
+
+/// The text without ports and times, which differ from run to run.
+pub fn without_times(text: &str, web: &Web) -> String {
+    let text = text.replace(&web.url(""), "http://site.test");
+    text.lines()
+        .map(|line| match line.starts_with("Requests ") {
+            true => format!("{}   R pages/s · T s\n", &line[..20]),
+            false => format!("{line}\n"),
+        })
+        .collect()
+}

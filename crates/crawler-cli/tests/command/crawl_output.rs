@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use testweb::{Response, Site, Web};
 
-use crate::common::{counts, linking_to, names, serve};
+use crate::common::{counts, linking_to, names, serve, without_times};
 use crate::pipeline::{Pipeline, adds_up, objects};
 
 /// A site with every kind of outcome and link.
@@ -31,17 +31,6 @@ fn site() -> Site {
         .text("/notes", "no links")
         .response("/picture", Response::page("x").content_type("image/png"))
         .page("/deep", "deep")
-}
-
-/// The text without ports and times, which differ from run to run.
-fn without_times(text: &str, web: &Web) -> String {
-    let text = text.replace(&web.url(""), "http://site.test");
-    text.lines()
-        .map(|line| match line.starts_with("Requests ") {
-            true => format!("{}   R pages/s · T s\n", &line[..20]),
-            false => format!("{line}\n"),
-        })
-        .collect()
 }
 
 #[test]

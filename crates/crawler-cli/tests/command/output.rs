@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use testweb::{Response, Site, Web};
 
-use crate::common::{Crawl, Ended, binary, linking_to, names, serve};
+use crate::common::{Crawl, Ended, binary, linking_to, names, serve, without_times};
 
 /// A site with every kind of outcome and link.
 fn site() -> Site {
@@ -19,17 +19,6 @@ fn site() -> Site {
         .text("/notes", "no links")
         .response("/picture", Response::page("x").content_type("image/png"))
         .page("/deep", linking_to(&["/deeper"]))
-}
-
-/// The text without ports and times, which differ from run to run.
-fn without_times(text: &str, web: &Web) -> String {
-    let text = text.replace(&web.url(""), "http://site.test");
-    text.lines()
-        .map(|line| match line.starts_with("Requests ") {
-            true => format!("{}   R pages/s · T s\n", &line[..20]),
-            false => format!("{line}\n"),
-        })
-        .collect()
 }
 
 fn crawl(option: &str) -> (Web, Ended) {

@@ -83,16 +83,6 @@ impl Terminal {
         self.master.write_all(keys).unwrap();
     }
 
-    /// Presses Ctrl-C until the program has exited. Two at once may be one, so this takes several.
-    pub fn interrupt_until_exit(&mut self) {
-        let started = Instant::now();
-        while self.child.try_wait().unwrap().is_none() {
-            assert!(started.elapsed() < TIMEOUT, "{}", self.screen().text());
-            self.press(b"\x03");
-            thread::sleep(Duration::from_millis(50));
-        }
-    }
-
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.child.id().cast_signed()).unwrap(), signal).unwrap();
     }

@@ -202,26 +202,12 @@ impl HostQueues {
 mod tests {
     use super::*;
     use crate::backend::TaskId;
-    use std::time::Duration;
 
     fn hosts(max_per_host: usize, urls: &[&str]) -> HostQueues {
         let mut hosts = HostQueues::new(max_per_host);
         for (url, number) in urls.iter().zip(1..) {
-            let lease = Lease {
-                task_id: TaskId(number),
-                lease_id: number,
-                url: (*url).into(),
-                depth: 0,
-                redirects: 0,
-                is_revisit: false,
-                previous: None,
-                cooldown: Duration::ZERO,
-                no_request: None,
-                lastmod: None,
-                attempts: 0,
-                queued_at: 0,
-                discovery: None,
-            };
+            let lease =
+                Lease { task_id: TaskId(number), lease_id: number, url: (*url).into(), ..Lease::default() };
             hosts.add(&url[..1], lease);
         }
         hosts

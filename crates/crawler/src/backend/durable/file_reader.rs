@@ -27,6 +27,9 @@ use crate::visit::VisitRecord;
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 4096;
 
+/// Number of completed URLs to read at a time.
+const COMPLETED_PER_READ: usize = 256;
+
 /// Number of pages whose bodies are read together.
 const PAGES_PER_READ: usize = 128;
 
@@ -98,6 +101,32 @@ impl FileReader {
             view.meta("hash_key")?.and_then(|bytes| Some(u128::from_le_bytes(bytes.try_into().ok()?)));
         let index = view.meta("seed_index")?.unwrap_or_default();
         Ok((secret.ok_or_else(|| view.damaged())?, index))
+    }
+
+    /// Passes completed URLs on, in the order of their tasks, from this task on, until `add` has enough of them or the time is up. A URL
+    /// that was fetched again for its links has the outcome of the first time, which is the one that counts. Returns the next task to
+    /// read, if there may be more.
+    pub(super) fn read_completed(
+        &self,
+        mut first: u64,
+        mut add: impl FnMut(u64, CompletedRow) -> Result<bool, BackendError>,
+    ) -> Result<Option<u64>, BackendError> {
+        let (view, started) = (&self.storage.view, Instant::now());
+        loop {
+            let rows = view.completed_from(first, COMPLETED_PER_READ)?;
+            let Some((last, _)) = rows.last() else { return Ok(None) };
+            let (next, mut has_enough) = (last.checked_add(1), false);
+            for (task_id, row) in rows {
+                let row = CompletedRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
+                if !row.is_revisit {
+                    has_enough = add(task_id, row)?;
+                }
+            }
+            match next {
+                Some(next) if started.elapsed() < MAX_SEARCH_TIME && !has_enough => first = next,
+                next => return Ok(next),
+            }
+        }
     }
 
     /// The history of a URL in its admitted form; `None` if it was never admitted.

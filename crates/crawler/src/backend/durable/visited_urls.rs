@@ -1,19 +1,16 @@
 //! Reads what the last visit of each page found, compared with the visit before.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
 use super::super::BackendError;
-use super::file_reader::{FileReader, MAX_SEARCH_TIME};
+use super::file_reader::FileReader;
 use super::records::CompletedRow;
 use crate::backend::local::storage::Storage;
 use crate::outcome::{NamedUrl, label_is_temporary, label_of_text, named_url_of_text};
 use crate::task_kind::{TaskKind, shown_url};
 use crate::visit::is_page;
-
-/// Number of rows to read at a time.
-const ROWS_PER_READ: usize = 256;
 
 /// An answer is complete when it has this many URLs.
 const MAX_ANSWER_URLS: usize = 16_384;
@@ -63,27 +60,17 @@ impl FileReader {
     pub(super) fn visited_urls(
         &self,
         visit: u32,
-        mut first: u64,
+        first: u64,
     ) -> Result<(Vec<VisitedUrl>, Option<u64>), BackendError> {
-        let (view, started, mut urls) = (&self.storage.view, Instant::now(), Vec::new());
-        loop {
-            let rows = view.completed_from(first, ROWS_PER_READ)?;
-            let Some((last, _)) = rows.last() else { return Ok((urls, None)) };
-            let next = last.checked_add(1);
-            for (task_id, row) in rows {
-                let row = CompletedRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
-                if !row.is_revisit && TaskKind::from_task_url(&row.url) == TaskKind::Page {
-                    let is_pending = view.task(task_id)?.is_some();
-                    urls.extend(self.visited_url(row, visit, is_pending)?);
-                }
+        let mut urls = Vec::new();
+        let next = self.read_completed(first, |task_id, row| {
+            if TaskKind::from_task_url(&row.url) == TaskKind::Page {
+                let is_pending = self.storage.view.task(task_id)?.is_some();
+                urls.extend(self.visited_url(row, visit, is_pending)?);
             }
-            match next {
-                Some(next) if started.elapsed() < MAX_SEARCH_TIME && urls.len() < MAX_ANSWER_URLS => {
-                    first = next
-                }
-                next => return Ok((urls, next)),
-            }
-        }
+            Ok(urls.len() >= MAX_ANSWER_URLS)
+        })?;
+        Ok((urls, next))
     }
 
     fn visited_url(

@@ -39,15 +39,7 @@ fn lease(lease_id: u64) -> Lease {
         lease_id,
         url: format!("http://h{lease_id}.test/").into(),
         depth: 1,
-        redirects: 0,
-        is_revisit: false,
-        previous: None,
-        cooldown: Duration::ZERO,
-        no_request: None,
-        lastmod: None,
-        attempts: 0,
-        queued_at: 0,
-        discovery: None,
+        ..Lease::default()
     }
 }
 
