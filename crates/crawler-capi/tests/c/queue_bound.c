@@ -14,7 +14,7 @@ static char *fetch_at_the_gate(const char *link) {
     return NULL;
 }
 
-static void count_edge(const char *from, const char *to) {
+static void count_until_full(const char *from, const char *to) {
     (void)from, (void)to;
     /* Links in fetch, links in the queue, and the one that the parser waits to queue. */
     if (++edges == DOWNLOADERS + QUEUE + PARSERS)
@@ -52,7 +52,7 @@ static void count_repeats(const char *from, const char *to) {
 int main(void) {
     pthread_t watcher;
     pthread_create(&watcher, NULL, watch, NULL);
-    CHECK(crawl("start", DOWNLOADERS, PARSERS, QUEUE, fetch_at_the_gate, count_edge) == 0);
+    CHECK(crawl("start", DOWNLOADERS, PARSERS, QUEUE, fetch_at_the_gate, count_until_full) == 0);
     pthread_join(watcher, NULL);
     CHECK(edges == LINKS && fetches == LINKS);
 

@@ -34,9 +34,10 @@ impl Terminal {
         let master = File::from(master);
         set_size(&master, columns, rows);
         let open = || File::options().read(true).write(true).open(&name).unwrap();
-        // A session of its own, whose terminal is standard input.
-        let mut session = Command::new("setsid");
-        session.arg("--ctty").arg(command.get_program()).args(command.get_args());
+        // A session of its own, whose terminal is standard input. Under nohup, the tests themselves ignore SIGHUP.
+        let mut session = Command::new("env");
+        session.args(["--default-signal=HUP", "setsid", "--ctty"]);
+        session.arg(command.get_program()).args(command.get_args());
         session.env("TERM", "xterm").env_remove("NO_COLOR").env_remove("CLICOLOR");
         for (name, value) in command.get_envs() {
             match value {
@@ -48,7 +49,7 @@ impl Terminal {
             session.current_dir(directory);
         }
         session.stdin(open()).stdout(open()).stderr(open());
-        let child = session.spawn().expect("setsid runs");
+        let child = session.spawn().expect("env runs");
         // The command keeps the terminal open; without it, reading ends when the child exits.
         drop(session);
         let screen = Arc::new(Mutex::new(Screen::new(columns, rows)));
