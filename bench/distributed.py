@@ -246,7 +246,8 @@ def memory() -> list[str]:
         output = subprocess.run([program, server.url, str(urls)], check=True, capture_output=True, text=True).stdout
         print("\nMemory of Redis per URL")
         print(output.rstrip())
-    bytes_of = {kind: float(line.split()[0]) for line in output.splitlines() for kind in ["pending", "seen"] if kind in line}
+    bytes_of = {kind: float(line.split()[0]) for line in output.splitlines() for kind in ["pending", "seen"]
+                if f"bytes per {kind} URL" in line}
     return [verdict("bytes of Redis per pending URL", bytes_of["pending"], MAX_BYTES_PER_PENDING_URL),
             verdict("bytes of Redis per seen URL", bytes_of["seen"], MAX_BYTES_PER_SEEN_URL)]
 
