@@ -4,7 +4,7 @@
 pub const WAITING_FOR_REDIS: &str = "waiting for Redis at ";
 
 /// Redis replies again after a process has printed that it waits.
-pub const REDIS_REPLIES_AGAIN: &str = "answers again after";
+pub const REDIS_REPLIES_AGAIN: &str = "replies again after";
 
 /// The frontier has declared a worker dead; the seconds without a heartbeat follow.
 pub const DECLARED_DEAD: &str = "is declared dead: no heartbeat for ";
