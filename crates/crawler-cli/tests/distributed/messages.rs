@@ -27,8 +27,7 @@ pub const CRAWL_LOST: &str = "has lost the crawl 'crawl'";
 /// What an operator can do about a crawl that Redis has lost.
 pub const CRAWL_LOST_REMEDY: &str = "('crawler purge')";
 
-/// A process finds that the crawl was purged, in the second case before it was over.
-pub const CRAWL_PURGED: &str = "the crawl 'crawl' is gone: it was purged";
+/// A process finds that the crawl was purged before it was over.
 pub const CRAWL_PURGED_WHILE_RUNNING: &str = "the crawl 'crawl' is gone: it was purged while it was running";
 
 /// A worker waits for another process that has its ID.
