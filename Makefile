@@ -76,7 +76,7 @@ chaos: ## kill the processes of distributed crawls and restart Redis repeatedly,
 	CRAWLER_OUTAGE=30 CRAWLER_DEAD_AFTER=15 CRAWLER_LOSSES=400 \
 		$(CARGO) test -p crawler-cli --test distributed -- --ignored --test-threads 1 outages failovers rebalancing
 
-lint: ## rustfmt, clippy, rustdoc with warnings denied, and the list of the public API
+lint: ## rustfmt, clippy, rustdoc with warnings denied, the list of the public API, and the names of types
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p crawler --no-default-features --all-targets -- -D warnings
@@ -86,6 +86,7 @@ lint: ## rustfmt, clippy, rustdoc with warnings denied, and the list of the publ
 	@# Links of the documentation that users see must not lead to private items.
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc -p crawler --no-deps
 	scripts/public-api --check
+	scripts/type-names
 
 audit: ## check licences, sources, duplicate versions and security advisories of all crates with cargo-deny
 	$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install cargo-deny --locked

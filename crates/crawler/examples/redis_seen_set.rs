@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crawler::internal::backend::local::{BackendConfig, HostLimits};
-use crawler::internal::backend::redis::{CrawlControl, FrontierProcess, RedisCrawl};
+use crawler::internal::backend::redis::{DistributedCrawl, FrontierProcess, RedisCrawl};
 use crawler::internal::backend::{Backend, Completion, DiscoveredUrl, WorkerId};
 use crawler::internal::outcome::{Outcome, OutcomeInternals as _};
 use crawler::internal::prioritizer::{Priority, PriorityQueues};
@@ -50,7 +50,7 @@ fn config() -> BackendConfig {
     }
 }
 
-async fn take_over(control: &CrawlControl) -> (Arc<FrontierProcess>, JoinHandle<()>) {
+async fn take_over(control: &DistributedCrawl) -> (Arc<FrontierProcess>, JoinHandle<()>) {
     let process = control.take_over().await.unwrap();
     let running = Arc::clone(&process);
     let running = tokio::spawn(async move { drop(running.run().await) });
@@ -88,7 +88,7 @@ async fn main() {
     let urls: usize = arguments.next().expect("the number of URLs").parse().unwrap();
     let mut server = redis::Client::open(address.as_str()).unwrap().get_connection().unwrap();
     let place = RedisCrawl::new(address.parse().unwrap(), "seen");
-    let control = CrawlControl::open(place, config()).await.unwrap();
+    let control = DistributedCrawl::open(place, config()).await.unwrap();
     let (process, running) = take_over(&control).await;
     // The frontier leases to workers that it knows.
     let worker = control.join_as_worker(WORKER, 1);

@@ -23,7 +23,7 @@ use pools::Pools;
 use seen::SeenLinks;
 use std::{fmt, io};
 use threads::Job;
-use workers::Scanner;
+use workers::FindLinks;
 
 /// Crawls everything that can be reached from `start_url`, with the given numbers of threads and the `link:` rule
 /// ([`LinkRule::Words`]). [`CallbackCrawl`] has more options, and the guarantees.
@@ -177,7 +177,7 @@ impl CallbackCrawl {
         self.job(self.links.in_text(), fetch, edge)?.run_borrowed(self, &start)
     }
 
-    fn job<P, F, E>(&self, scan: Scanner, fetch: F, edge: E) -> Result<Job<P, F, E>, StartError> {
+    fn job<P, F, E>(&self, scan: FindLinks, fetch: F, edge: E) -> Result<Job<P, F, E>, StartError> {
         let sizes = [
             ("download_workers", self.download_workers),
             ("parse_workers", self.parse_workers),

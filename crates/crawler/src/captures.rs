@@ -137,13 +137,13 @@ fn referred(
     shown: &IndexEntry,
     on_damage: &mut dyn FnMut(&str),
 ) -> Result<Result<CapturedPage, String>, Error> {
-    let mut reference = Reference::new(revisit, shown);
+    let mut reference = RevisitReference::new(revisit, shown);
     for _ in 0..MAX_REFERENCES {
         let Some((record, entry)) = original(archives, &reference, shown, on_damage)? else { break };
         if record.header.record_type() != RecordType::Revisit {
             return Ok(body(record, shown));
         }
-        reference = Reference::new(&record.header, &entry);
+        reference = RevisitReference::new(&record.header, &entry);
     }
     let of = reference.date.map_or_else(String::new, |date| format!(" of {}", timestamp(date)));
     Ok(Err(format!(
@@ -155,7 +155,7 @@ fn referred(
 /// The record that a revisit refers to by URL and time, or another one with the same payload.
 fn original(
     archives: &IndexedArchives,
-    reference: &Reference,
+    reference: &RevisitReference,
     shown: &IndexEntry,
     on_damage: &mut dyn FnMut(&str),
 ) -> Result<Option<(WarcRecord, IndexEntry)>, Error> {
@@ -189,15 +189,15 @@ fn original(
 }
 
 /// The record that a revisit refers to.
-struct Reference {
+struct RevisitReference {
     url: String,
     date: Option<SystemTime>,
     digest: Option<String>,
 }
 
-impl Reference {
-    fn new(header: &RecordHeader, entry: &IndexEntry) -> Reference {
-        Reference {
+impl RevisitReference {
+    fn new(header: &RecordHeader, entry: &IndexEntry) -> RevisitReference {
+        RevisitReference {
             url: header.refers_to_target_uri().unwrap_or(&entry.url).to_owned(),
             date: header.refers_to_date(),
             digest: header.get("WARC-Payload-Digest").map(str::to_owned),

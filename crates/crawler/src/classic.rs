@@ -15,7 +15,7 @@ use tokio::time::MissedTickBehavior;
 use url::Url;
 
 use self::levels::{Levels, LinkStatus};
-use self::status::{ClassicStatus, STATUS_INTERVAL, StatusCallback, page_facts};
+use self::status::{ClassicStatus, ClassicStatusCallback, STATUS_INTERVAL, page_facts};
 use self::task_budget::{TaskBudget, TaskRequests};
 use self::url_rows::{ArchiveOutput, UrlCallback, UrlRows};
 use crate::config::{FetchConfig, fetch_setters};
@@ -87,7 +87,7 @@ pub struct ClassicCrawl {
     robots_waits: RobotsWaits,
     proxy_health: ProxyHealth,
     on_outcome: OutcomeCallback,
-    on_status: Option<StatusCallback>,
+    on_status: Option<ClassicStatusCallback>,
     stop: StopHandle,
 }
 

@@ -22,7 +22,7 @@ use self::crawl_loss::CrawlLossDetector;
 use self::failure_detector::FailureDetector;
 use self::process_identity::{ProcessIdentity, is_surely_dead};
 use crate::backend::local::BackendConfig;
-use crate::backend::redis::{CrawlControl, CrawlState, JoinResult, Phase, RedisCrawl, Role};
+use crate::backend::redis::{CrawlState, DistributedCrawl, JoinResult, Phase, RedisCrawl, Role};
 use crate::backend::{BackendError, Budget, Snapshot, WorkerId};
 use crate::crawl_view::CrawlPhase;
 use crate::error::{Error, StorageError, StorageErrorKind};
@@ -112,18 +112,18 @@ const FRONTIER_REPORT: &str = "frontier";
 
 impl MemberReport {
     /// A report with the Redis traffic of this process, and nothing else.
-    fn with_traffic(control: &CrawlControl) -> MemberReport {
+    fn with_traffic(control: &DistributedCrawl) -> MemberReport {
         let (round_trips, commands) = control.traffic();
         MemberReport { traffic: Traffic { round_trips, commands }, ..MemberReport::default() }
     }
 
     /// All reports that members have stored in Redis.
-    async fn all(control: &CrawlControl) -> Result<Vec<MemberReport>, BackendError> {
+    async fn all(control: &DistributedCrawl) -> Result<Vec<MemberReport>, BackendError> {
         let reports: BTreeMap<String, String> = control.reports().await?;
         Ok(reports.values().filter_map(|report| serde_json::from_str(report).ok()).collect())
     }
 
-    async fn store(&self, control: &CrawlControl, name: &str) -> Result<(), BackendError> {
+    async fn store(&self, control: &DistributedCrawl, name: &str) -> Result<(), BackendError> {
         let report = serde_json::to_string(self)
             .map_err(|error| BackendError::redis(StorageErrorKind::Io, error.to_string()))?;
         control.report(name, &report).await
@@ -132,7 +132,7 @@ impl MemberReport {
 
 /// This process as a member of the crawl.
 struct Membership {
-    control: Arc<CrawlControl>,
+    control: Arc<DistributedCrawl>,
     role: Role,
     identity: ProcessIdentity,
     /// When it joined, by Redis's clock.
@@ -148,7 +148,7 @@ struct Membership {
 impl Membership {
     /// Joins in a role as soon as it is free, unless the crawl ends or the process is stopped first.
     async fn join(
-        control: Arc<CrawlControl>,
+        control: Arc<DistributedCrawl>,
         wanted: Option<Role>,
         crawler: &Crawler,
         shared: &SharedCrawl,
@@ -241,15 +241,15 @@ impl Membership {
 
 impl Crawler {
     /// Opens this crawl on Redis.
-    pub(super) async fn open_on_redis(&self, shared: &SharedCrawl) -> Result<CrawlControl, BackendError> {
+    pub(super) async fn open_on_redis(&self, shared: &SharedCrawl) -> Result<DistributedCrawl, BackendError> {
         let (redis, settings) = self.on_redis(shared);
-        CrawlControl::open(redis, settings).await
+        DistributedCrawl::open(redis, settings).await
     }
 
     /// The same if the crawl exists. `None` if it was purged meanwhile: a role creates no crawl.
-    async fn open_existing(&self, shared: &SharedCrawl) -> Result<Option<CrawlControl>, BackendError> {
+    async fn open_existing(&self, shared: &SharedCrawl) -> Result<Option<DistributedCrawl>, BackendError> {
         let (redis, settings) = self.on_redis(shared);
-        match CrawlControl::open_existing(redis, settings).await {
+        match DistributedCrawl::open_existing(redis, settings).await {
             Err(BackendError::Redis(error)) if error.kind() == StorageErrorKind::NotFound => {
                 log::warned(&*shared.notice, &error.to_string());
                 Ok(None)

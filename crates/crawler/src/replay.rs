@@ -52,14 +52,14 @@ pub struct Replay {
 }
 
 /// Called with the counts, the bytes of all archives if they are known, and the time.
-type ProgressCallback = Box<dyn Fn(&ReplayCounts, Option<u64>, Duration) + Send + Sync>;
+type ReplayProgressCallback = Box<dyn Fn(&ReplayCounts, Option<u64>, Duration) + Send + Sync>;
 
 /// Functions that are called during a replay.
 pub struct Callbacks {
     /// With the outcome of each URL.
     pub on_outcome: OutcomeCallback,
     /// With the counts, the bytes of all archives if they are known, and the time, once per second.
-    pub on_progress: ProgressCallback,
+    pub on_progress: ReplayProgressCallback,
     /// With a message about each damaged record, and each archive that cannot be read.
     pub on_damage: Box<dyn Fn(&str) + Send + Sync>,
     /// With messages about what does not stop the replay.

@@ -18,10 +18,10 @@ use crate::scope::RejectReason;
 /// total equals the number of lines in the servers' access logs, except for requests that a server did not read because it
 /// was closing the connection at that moment.
 #[derive(Debug, Clone, Default)]
-pub struct RequestCounter(Arc<Counts>);
+pub struct RequestCounter(Arc<RequestCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct RequestCounts {
     total: AtomicU64,
     /// How many of the total were returned by [`RequestCounter::take_unreported`].
     reported: AtomicU64,

@@ -102,8 +102,8 @@ impl Serialize for UrlList {
 
 impl<'de> Deserialize<'de> for UrlList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UrlList, D::Error> {
-        struct Urls;
-        impl<'de> Visitor<'de> for Urls {
+        struct UrlListVisitor;
+        impl<'de> Visitor<'de> for UrlListVisitor {
             type Value = UrlList;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -118,7 +118,7 @@ impl<'de> Deserialize<'de> for UrlList {
                 Ok(list)
             }
         }
-        deserializer.deserialize_seq(Urls)
+        deserializer.deserialize_seq(UrlListVisitor)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crawler::internal::backend::WorkerId;
-use crawler::internal::backend::redis::{CrawlControl, Phase};
+use crawler::internal::backend::redis::{DistributedCrawl, Phase};
 use crawler::internal::distributed::crawl_loss::CrawlLossDetector;
 use crawler::internal::distributed::remote::{CrawlStatus, NewMetadata, RemoteCrawl};
 use crawler::internal::distributed::{Notice, SharedCrawl};
@@ -190,7 +190,7 @@ async fn control(
 async fn discard_unstarted(remote: &RemoteCrawl, shared: &SharedCrawl) -> Result<(), Error> {
     let CrawlStatus { members, snapshot, .. } = remote.status().await?;
     if snapshot.requests == 0 && !members.iter().any(|member| RemoteCrawl::is_alive(member, shared)) {
-        CrawlControl::purge(&shared.redis).await?;
+        DistributedCrawl::purge(&shared.redis).await?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::internal::backend::redis::{CrawlControl, Member, Phase, Role, Standby, no_such_crawl};
+use crawler::internal::backend::redis::{DistributedCrawl, Member, Phase, Role, Standby, no_such_crawl};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
 use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, NewMetadata, RemoteCrawl};
 use crawler::internal::distributed::{SharedCrawl, end_of};
@@ -325,7 +325,11 @@ async fn try_purge(options: PurgeOptions) -> Result<u8, CommandError> {
         }
         stop_and_wait(&shared).await?;
     }
-    let keys = CrawlControl::purge(&shared.redis).await.map_err(Error::from)?;
+    let purged = match processes {
+        0 => DistributedCrawl::purge(&shared.redis).await,
+        _ => DistributedCrawl::purge_stopped(&shared.redis).await,
+    };
+    let keys = purged.map_err(Error::from)?;
     let text = match keys {
         0 => format!("there is no crawl '{name}' to purge\n"),
         keys => format!("purged crawl '{name}': {} removed\n", counted(keys, "key")),

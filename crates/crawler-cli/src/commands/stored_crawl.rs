@@ -6,7 +6,7 @@ use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::WaitingHost;
 use crawler::internal::backend::durable::{RecordedOutput, StateReader, UrlHistory};
 use crawler::internal::backend::linking_pages::{FoundLinks, LinkingPages};
-use crawler::internal::backend::redis::CrawlControl;
+use crawler::internal::backend::redis::DistributedCrawl;
 use crawler::internal::backend::stored_url::StoredUrl;
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
 use crawler::internal::distributed::SharedCrawl;
@@ -22,7 +22,7 @@ use crate::live::status::why_waiting;
 /// The stored state of a crawl.
 pub enum StoredCrawl {
     Directory(Box<StateReader>),
-    Redis(CrawlControl, Box<SharedCrawl>),
+    Redis(DistributedCrawl, Box<SharedCrawl>),
 }
 
 impl StoredCrawl {
@@ -37,7 +37,7 @@ impl StoredCrawl {
             CrawlSource::Redis(shared) => {
                 let metadata = RemoteCrawl::info(shared).await?.map(|info| info.metadata).unwrap_or_default();
                 let options = SavedOptions::read(&metadata, &shared.redis.crawl).ok();
-                let state = CrawlControl::attach(shared.redis.clone()).await?;
+                let state = DistributedCrawl::attach(shared.redis.clone()).await?;
                 Ok((StoredCrawl::Redis(state, shared.clone()), options))
             }
         }

@@ -75,9 +75,7 @@ fn crawl_that_writes_its_last_files_can_be_interrupted() {
     terminal.until("the summary", |screen| screen.has("Requests "));
     terminal.press(b"\x03");
     terminal.until("the key", |screen| screen.has("^C"));
-    // It takes a moment until the first one is handled; two at once are one.
-    thread::sleep(Duration::from_millis(500));
-    terminal.press(b"\x03");
+    terminal.press_until_exit(b"\x03");
     let (status, screen) = terminal.wait();
     assert_eq!(status, Some(130), "{}", screen.text());
     assert_eq!(screen.count(" pending"), 0, "{}", screen.text());

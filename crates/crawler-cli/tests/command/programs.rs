@@ -155,7 +155,6 @@ fn program_that_exits_with_status_0_has_enough_and_is_started_again_for_the_next
 #[test]
 fn crawl_waits_for_a_program_that_never_reads_and_a_signal_ends_it() {
     let web = endless();
-    let state_dir = StateDir::new();
     let body = "x".repeat(200_000);
     let large = serve(Site::new().fallback(move |request| {
         let links: Vec<String> = (0..9).map(|n| format!("{}{n}", request.path)).collect();
@@ -177,12 +176,16 @@ fn crawl_waits_for_a_program_that_never_reads_and_a_signal_ends_it() {
         assert!(started.elapsed() < SOON);
         assert!(ended.peak_rss < 200 << 20, "{}", ended.peak_rss);
     }
-    // A crawl with a state stays as it was.
-    let mut crawl =
-        state_dir.crawl(ten_pages().url("/")).with("--module").with_one("exec=sleep 1000").start();
-    crawl.until("the state", |_| state_dir.path("state").exists());
+    // With a state, the pages that the program did not process stay pending.
+    let (web, state_dir) = (ten_pages(), StateDir::new());
+    let crawl = state_dir.crawl(web.url("/")).with("--similarity 0 --module").with_one("exec=sleep 1000");
+    let mut crawl = crawl.start();
+    // robots.txt and the first page.
+    crawl.until("the first page", |_| web.hits() >= 2);
     crawl.signal(Signal::INT);
-    crawl.wait().expect(130);
+    let ended = crawl.wait().expect(130);
+    assert!(ended.stderr.contains("to resume: crawler resume "), "{}", ended.stderr);
+    resume_with_a_working_program(&web, &state_dir, &state_dir.path("processed"));
 }
 
 /// Closes standard output after the first line, and returns the exit status and what was printed to standard error.

@@ -84,6 +84,17 @@ impl Terminal {
         self.master.write_all(keys).unwrap();
     }
 
+    /// Types keys again and again until the process exits. Two that it gets at once may count as one.
+    #[track_caller]
+    pub fn press_until_exit(&mut self, keys: &[u8]) {
+        let started = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(started.elapsed() < TIMEOUT, "it does not exit:\n{}", self.screen().text());
+            self.press(keys);
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.child.id().cast_signed()).unwrap(), signal).unwrap();
     }

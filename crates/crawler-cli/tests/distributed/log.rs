@@ -88,7 +88,7 @@ fn killed_worker_and_outages_of_redis_are_logged() {
     fixture.redis.stop();
     poll("the outage", INTERVAL, || has("waiting for Redis at ", "s now: "));
     fixture.redis.restart();
-    poll("the end of the outage", INTERVAL, || has("Redis at ", "answers again after"));
+    poll("the end of the outage", INTERVAL, || has("Redis at ", "replies again after"));
     crawl.wait_for_success();
     fixture.check();
 }

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crawler::internal::backend::redis::{CrawlControl, RedisCrawl};
+use crawler::internal::backend::redis::{DistributedCrawl, RedisCrawl};
 
 use rustix::process::{Pid, test_kill_process};
 
@@ -88,7 +88,7 @@ fn purge_ends_all_processes_at_once() {
     let roles = ["frontier", "worker 0", "worker 1"];
     let processes = roles.map(|role| fixture.process_of(role).unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    assert!(runtime.block_on(CrawlControl::purge(&crawl)).unwrap() > 10);
+    assert!(runtime.block_on(DistributedCrawl::purge(&crawl)).unwrap() > 10);
     let purged = Instant::now();
     let (status, output) = controller.wait();
     // Processes that did not recognise the purge would look for the crawl for two minutes.

@@ -4,7 +4,7 @@
 pub const WAITING_FOR_REDIS: &str = "waiting for Redis at ";
 
 /// Redis replies again after a process has printed that it waits.
-pub const REDIS_REPLIES_AGAIN: &str = "answers again after";
+pub const REDIS_REPLIES_AGAIN: &str = "replies again after";
 
 /// The frontier has declared a worker dead; the seconds without a heartbeat follow.
 pub const DECLARED_DEAD: &str = "is declared dead: no heartbeat for ";
@@ -27,8 +27,7 @@ pub const CRAWL_LOST: &str = "has lost the crawl 'crawl'";
 /// What an operator can do about a crawl that Redis has lost.
 pub const CRAWL_LOST_REMEDY: &str = "('crawler purge')";
 
-/// A process finds that the crawl was purged, in the second case before it was over.
-pub const CRAWL_PURGED: &str = "the crawl 'crawl' is gone: it was purged";
+/// A process finds that the crawl was purged before it was over.
 pub const CRAWL_PURGED_WHILE_RUNNING: &str = "the crawl 'crawl' is gone: it was purged while it was running";
 
 /// A worker waits for another process that has its ID.

@@ -83,7 +83,7 @@ fn redis_outage_pauses_requests_and_declares_no_process_dead() {
     let mut controller = start_crawl(&fixture, &proxy, &["--dead-after", &seconds(dead_after)]);
     proxy.set_mode(Mode::BlackHole);
     let start = Instant::now();
-    wait_until_all_wait(&mut controller, "no answer");
+    wait_until_all_wait(&mut controller, "no reply");
     sleep(outage.saturating_sub(start.elapsed()));
     let log = fixture.web.log();
     proxy.set_mode(Mode::Pass);

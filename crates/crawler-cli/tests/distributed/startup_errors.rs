@@ -250,7 +250,7 @@ fn query_to_a_redis_that_is_down_fails_with_a_message_within_seconds() {
             output.lines().last().unwrap().contains("cannot reach Redis at redis://127.0.0.1:"),
             "{name}: {output}"
         );
-        assert!(!output.contains("answers again"), "{name}: {output}");
+        assert!(!output.contains("replies again"), "{name}: {output}");
     }
     // Its memory is full: only commands that read, or free memory, succeed.
     fixture.redis.query::<String>("CONFIG SET maxmemory 1");

@@ -432,7 +432,7 @@ impl<S: Storage> Backend for LocalBackend<S> {
     }
 
     async fn wait_for_budget(&self, lease: &Lease) -> Result<(), BackendError> {
-        let mut waiting = Waiting { backend: self, lease, is_done: false };
+        let mut waiting = BudgetRequest { backend: self, lease, is_done: false };
         let _ = timeout(MAX_BUDGET_WAIT, self.until_reservable(lease)).await;
         waiting.is_done = true;
         Ok(())
@@ -577,13 +577,13 @@ impl<S: Storage> Backend for LocalBackend<S> {
 }
 
 /// A request that waits for the budget. If it gives up, it must not hold up those behind it.
-struct Waiting<'a, S: Storage> {
+struct BudgetRequest<'a, S: Storage> {
     backend: &'a LocalBackend<S>,
     lease: &'a Lease,
     is_done: bool,
 }
 
-impl<S: Storage> Drop for Waiting<'_, S> {
+impl<S: Storage> Drop for BudgetRequest<'_, S> {
     fn drop(&mut self) {
         if !self.is_done {
             self.backend.with_budgets(|state| state.budgets.stop_growing(self.lease));

@@ -32,9 +32,9 @@ use std::time::Duration;
 
 pub use self::address::Address;
 pub use self::client::RemoteBackend;
-use self::connection::Connection;
+use self::connection::RedisConnection;
 pub use self::connection::{Notice, Persistence, RedisConnectOptions};
-pub use self::control::{CrawlControl, Stored};
+pub use self::control::{DistributedCrawl, Stored};
 use self::data::CrawlData;
 pub use self::frontier_process::{FrontierEnd, FrontierProcess};
 pub use self::health::RedisHealth;
@@ -82,7 +82,7 @@ impl RedisCrawl {
             );
             return Err(BackendError::redis(StorageErrorKind::Unusable, message));
         }
-        let connection = Connection::open(&self.address, self.connect_options.clone()).await?;
+        let connection = RedisConnection::open(&self.address, self.connect_options.clone()).await?;
         Ok(CrawlData { connection, keys: CrawlKeys::new(&self.crawl) })
     }
 }

@@ -1,6 +1,6 @@
 //! Extracts the links of a page in callback mode: `link:` words or HTML anchors.
 
-use super::workers::Scanner;
+use super::workers::FindLinks;
 use crate::html::{LinkKind, each_link, normalize};
 use memchr::memmem;
 use std::borrow::Cow;
@@ -35,7 +35,7 @@ const LINK_WORD: &[u8] = b"link:";
 
 impl LinkRule {
     /// The scanner for pages that are bytes.
-    pub(super) fn in_bytes(self) -> Scanner {
+    pub(super) fn in_bytes(self) -> FindLinks {
         match self {
             LinkRule::Words => words,
             LinkRule::Html => |page, text, found| anchors(page, None, text, found),
@@ -43,7 +43,7 @@ impl LinkRule {
     }
 
     /// The scanner for pages that are text: they are UTF-8, whatever they declare.
-    pub(super) fn in_text(self) -> Scanner {
+    pub(super) fn in_text(self) -> FindLinks {
         match self {
             LinkRule::Words => words,
             LinkRule::Html => {

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
 /// A link, as bytes.
-pub(crate) type Link = Box<[u8]>;
+pub(crate) type LinkBytes = Box<[u8]>;
 
 /// The link queue and the page queue of one crawl.
 pub(crate) struct Pools<P> {
@@ -22,9 +22,9 @@ pub(crate) struct Pools<P> {
 }
 
 struct PoolState<P> {
-    links: VecDeque<Link>,
+    links: VecDeque<LinkBytes>,
     work_queue_size: usize,
-    pages: VecDeque<(Link, P)>,
+    pages: VecDeque<(LinkBytes, P)>,
     /// Links that are queued or being fetched, and pages that are queued or being parsed.
     pending: usize,
     finished: bool,
@@ -72,12 +72,12 @@ impl<P> Pools<P> {
     }
 
     /// Queues the start link.
-    pub(crate) fn start(&self, link: Link) {
+    pub(crate) fn start(&self, link: LinkBytes) {
         self.queue(link);
     }
 
     /// Queues a new link, waiting for room, unless the crawl has ended by then.
-    pub(crate) fn queue(&self, link: Link) {
+    pub(crate) fn queue(&self, link: LinkBytes) {
         let mut state = self.lock_when(WaitFor::Room);
         if !state.finished {
             state.pending += 1;
@@ -87,7 +87,7 @@ impl<P> Pools<P> {
     }
 
     /// Waits for the next link to fetch; `None` when the crawl has ended.
-    pub(crate) fn next_link(&self) -> Option<Link> {
+    pub(crate) fn next_link(&self) -> Option<LinkBytes> {
         let mut state = self.lock_when(WaitFor::Link);
         let link = if state.finished { None } else { state.links.pop_front() };
         self.unlock(state);
@@ -95,14 +95,14 @@ impl<P> Pools<P> {
     }
 
     /// Queues a fetched page for the parsers. Never waits.
-    pub(crate) fn deliver(&self, link: Link, page: P) {
+    pub(crate) fn deliver(&self, link: LinkBytes, page: P) {
         let mut state = self.lock();
         state.pages.push_back((link, page));
         self.unlock(state);
     }
 
     /// Waits for the next page to parse; `None` when the crawl has ended.
-    pub(crate) fn next_page(&self) -> Option<(Link, P)> {
+    pub(crate) fn next_page(&self) -> Option<(LinkBytes, P)> {
         let mut state = self.lock_when(WaitFor::Page);
         let page = if state.finished { None } else { state.pages.pop_front() };
         self.unlock(state);

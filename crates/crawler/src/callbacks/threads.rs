@@ -2,7 +2,7 @@
 
 use super::pools::Pools;
 use super::seen::SeenLinks;
-use super::workers::{self, CallbackReport, Scanner};
+use super::workers::{self, CallbackReport, FindLinks};
 use super::{CallbackCrawl, StartError};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const STACK_BYTES: usize = 8 << 20;
 pub(super) struct Job<P, F, E> {
     pub(super) pools: Pools<P>,
     pub(super) seen: SeenLinks,
-    pub(super) scan: Scanner,
+    pub(super) scan: FindLinks,
     pub(super) fetch: F,
     pub(super) edge: E,
 }

@@ -1,11 +1,11 @@
 //! The loops of the download and parse threads.
 
-use super::pools::{Link, Pools};
+use super::pools::{LinkBytes, Pools};
 use super::seen::SeenLinks;
 use std::iter::Sum;
 
 /// Finds the links of a page: takes the page's own link, its text, and a function to call with each link, in order.
-pub(crate) type Scanner = fn(&[u8], &[u8], &mut dyn FnMut(&[u8]));
+pub(crate) type FindLinks = fn(&[u8], &[u8], &mut dyn FnMut(&[u8]));
 
 /// The counts of a callback crawl.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) fn download<P>(pools: &Pools<P>, fetch: impl Fn(&[u8]) -> Option<P>) 
 pub(crate) fn parse<P: AsRef<[u8]>>(
     pools: &Pools<P>,
     seen: &SeenLinks,
-    scan: Scanner,
+    scan: FindLinks,
     edge: impl Fn(&P, &[u8], &[u8]),
 ) -> CallbackReport {
     let _guard = pools.stop_on_panic();
@@ -65,7 +65,7 @@ pub(crate) fn parse<P: AsRef<[u8]>>(
             edge(&page, &from, to);
             done.edges += 1;
             if seen.insert(to) {
-                pools.queue(Link::from(to));
+                pools.queue(LinkBytes::from(to));
             }
         });
         drop(page);

@@ -11,7 +11,7 @@ use crate::fetch::http::Download;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::page::declared_language;
-use crate::statistics::recorder::{CompletedUrl, LastRequest, PageFacts};
+use crate::statistics::recorder::{PageFacts, RequestFacts, UrlFacts};
 use crate::statistics::{Recorder, Statistics};
 use crate::stats::Stats;
 use crate::task::Task;
@@ -20,13 +20,13 @@ use crate::task::Task;
 pub(super) const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A callback for all that is known of the crawl.
-pub(super) type StatusCallback = Arc<dyn Fn(&CrawlView) + Send + Sync>;
+pub(super) type ClassicStatusCallback = Arc<dyn Fn(&CrawlView) + Send + Sync>;
 
 /// The statistics of a running crawl, and who wants to see them.
 pub(super) struct ClassicStatus {
     monitor: CrawlMonitor,
     recorder: Recorder,
-    callback: Option<StatusCallback>,
+    callback: Option<ClassicStatusCallback>,
 }
 
 impl ClassicStatus {
@@ -56,8 +56,8 @@ impl ClassicStatus {
             return;
         }
         let (url, page) = (task.url.as_str(), page.filter(|_| *outcome == Outcome::Page));
-        let (host, request) = (throttle_key(url), LastRequest::from(&requests.last));
-        let completed = CompletedUrl { url, host, outcome, depth: task.depth, request, page };
+        let (host, request) = (throttle_key(url), RequestFacts::from(&requests.last));
+        let completed = UrlFacts { url, host, outcome, depth: task.depth, request, page };
         self.recorder.record_completion(&completed);
     }
 

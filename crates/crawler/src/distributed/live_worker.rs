@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::SharedCrawl;
 use crate::backend::BackendError;
-use crate::backend::redis::{CrawlControl, CrawlState, RemoteBackend};
+use crate::backend::redis::{CrawlState, DistributedCrawl, RemoteBackend};
 use crate::pipeline::Crawler;
 use crate::pipeline::live_control::LiveWorkers;
 
 /// A worker, and what it knows of the changes.
 pub(super) struct LiveWorker<'a> {
     pub(super) crawler: &'a Crawler,
-    pub(super) control: Arc<CrawlControl>,
+    pub(super) control: Arc<DistributedCrawl>,
     pub(super) shared: &'a SharedCrawl,
     pub(super) workers: LiveWorkers<RemoteBackend>,
     /// The version of the changes that it knows.

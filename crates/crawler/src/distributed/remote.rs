@@ -11,7 +11,7 @@ use super::statistics_parts::PartReader;
 use super::{MemberReport, SharedCrawl, StoredReport, end_name, phase_of, statistics_parts};
 pub use crate::backend::redis::CrawlInfo;
 pub use crate::backend::redis::RedisHealth;
-use crate::backend::redis::{self, CrawlControl, CrawlState, Member, Phase, Role, Standby, Stored};
+use crate::backend::redis::{self, CrawlState, DistributedCrawl, Member, Phase, Role, Standby, Stored};
 use crate::backend::{AdmitCounts, MAX_WAITING_HOSTS, Snapshot, WaitReason, WaitingHost};
 use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crate::error::{Error, StorageError, StorageErrorKind, redis_error};
@@ -45,7 +45,7 @@ use crate::statistics::{RobotsState, Statistics};
 /// # }
 /// ```
 pub struct RemoteCrawl {
-    control: CrawlControl,
+    control: DistributedCrawl,
     /// The seeds, if this process knows them.
     seeds: Vec<Url>,
     parts: PartReader,
@@ -121,7 +121,7 @@ impl RemoteCrawl {
 
     /// Attaches to an existing crawl, to show its status or stop it.
     pub async fn attach(shared: &SharedCrawl) -> Result<RemoteCrawl, Error> {
-        let control = CrawlControl::attach(shared.redis.clone()).await?;
+        let control = DistributedCrawl::attach(shared.redis.clone()).await?;
         Ok(RemoteCrawl { control, seeds: Vec::new(), parts: PartReader::default() })
     }
 

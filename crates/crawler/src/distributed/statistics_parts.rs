@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Membership;
 use crate::backend::BackendError;
-use crate::backend::redis::{CrawlControl, CrawlState, Member, Phase};
+use crate::backend::redis::{CrawlState, DistributedCrawl, Member, Phase};
 use crate::crawl_view::{CrawlMonitor, Limits};
 use crate::statistics::Statistics;
 use crate::statistics::encoding::{decode, encode};
@@ -53,7 +53,7 @@ pub(super) struct PartWriter {
 }
 
 struct Part {
-    control: Arc<CrawlControl>,
+    control: Arc<DistributedCrawl>,
     monitor: Arc<CrawlMonitor>,
     token: String,
     is_frontier: bool,
@@ -203,7 +203,7 @@ impl PartReader {
     /// The statistics of all processes, and the limits of the crawl. While it runs, large statistics may be some seconds old.
     pub(super) async fn read(
         &self,
-        control: &CrawlControl,
+        control: &DistributedCrawl,
         members: &[Member],
         state: &CrawlState,
     ) -> Result<(Arc<Statistics>, Limits), BackendError> {
@@ -227,7 +227,7 @@ impl PartReader {
     }
 
     /// Lets the processes write their parts more often.
-    async fn watch(&self, control: &CrawlControl) {
+    async fn watch(&self, control: &DistributedCrawl) {
         let now = Instant::now();
         {
             let mut watched_at = self.watched_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -243,7 +243,7 @@ impl PartReader {
 
 /// The statistics of all processes, the limits of the crawl, and how many bytes they have.
 pub(super) async fn read(
-    control: &CrawlControl,
+    control: &DistributedCrawl,
     members: &[Member],
 ) -> Result<(Statistics, Limits, usize), BackendError> {
     let stored = control.statistics().await?;

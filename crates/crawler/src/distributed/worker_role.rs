@@ -13,7 +13,7 @@ use super::{
     CrawlLossDetector, MemberReport, Membership, RoleExit, STATUS_INTERVAL, SharedCrawl, end_name, end_of,
     is_absent,
 };
-use crate::backend::redis::{CrawlControl, Phase, RemoteBackend, Role};
+use crate::backend::redis::{DistributedCrawl, Phase, RemoteBackend, Role};
 use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
 use crate::crawl_view::{CrawlMonitor, CrawlPhase};
 use crate::error::{Error, StorageErrorKind};
@@ -68,7 +68,7 @@ impl Crawler {
     /// this one takes another number or, if it has to have this one, waits.
     async fn join_with_part_files(
         &mut self,
-        control: &Arc<CrawlControl>,
+        control: &Arc<DistributedCrawl>,
         shared: &SharedCrawl,
         id: Option<WorkerId>,
     ) -> Result<Result<(Membership, Arc<PagePipeline>), RoleExit>, Error> {

@@ -24,17 +24,17 @@ const FIRST_CONTACT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The health of the proxies, as the requests of all workers of the process show it. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct ProxyHealth(Arc<Shared>);
+pub struct ProxyHealth(Arc<ProxyHealthShared>);
 
 #[derive(Debug)]
-struct Shared {
+struct ProxyHealthShared {
     proxies: Mutex<HashMap<String, Health>>,
     status: watch::Sender<ProxyStatus>,
 }
 
-impl Default for Shared {
-    fn default() -> Shared {
-        Shared { proxies: Mutex::default(), status: watch::Sender::new(ProxyStatus::Working) }
+impl Default for ProxyHealthShared {
+    fn default() -> ProxyHealthShared {
+        ProxyHealthShared { proxies: Mutex::default(), status: watch::Sender::new(ProxyStatus::Working) }
     }
 }
 

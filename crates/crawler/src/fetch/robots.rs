@@ -62,7 +62,7 @@ pub struct Robots {
 }
 
 /// Why a robots.txt could not be fetched.
-struct Failure {
+struct RobotsFailure {
     /// The outcome of the URLs that need it.
     outcome: Outcome,
     retry: Retry,
@@ -174,7 +174,7 @@ impl Robots {
                     tried = tried => tried,
                 },
             };
-            let Failure { outcome, retry } = match tried {
+            let RobotsFailure { outcome, retry } = match tried {
                 Err(failure) => failure,
                 Ok((rules, state)) => {
                     log::robots_fetched(origin, rules.bytes());
@@ -264,9 +264,9 @@ impl Robots {
         entry: &CacheEntry,
         client: &PoliteClient,
         budget: &impl FetchBudget,
-    ) -> Result<(Rules, RobotsState), Failure> {
+    ) -> Result<(Rules, RobotsState), RobotsFailure> {
         let root = Url::parse(&origin.to_string())
-            .map_err(|error| Failure::from(Outcome::InvalidResponse { cause: error.to_string() }))?;
+            .map_err(|error| RobotsFailure::from(Outcome::InvalidResponse { cause: error.to_string() }))?;
         let own_domain = Domain::from_url(&root);
         let mut url = html::resolve(&root, "/robots.txt").unwrap_or(root);
         let (mut elsewhere, mut visited) = (Vec::new(), Vec::new());
@@ -289,21 +289,21 @@ impl Robots {
             let response = response.map_err(|outcome| match redirects {
                 // The origin's own host is blocked: that is the outcome of the URL.
                 0 if matches!(outcome, Outcome::Rejected { .. }) => {
-                    Failure { outcome, retry: Retry::Nowhere }
+                    RobotsFailure { outcome, retry: Retry::Nowhere }
                 }
-                0 => Failure::from(outcome),
+                0 => RobotsFailure::from(outcome),
                 // The redirect's target cannot be reached, but the origin itself can.
-                _ => Failure::from(outcome).unavailable(),
+                _ => RobotsFailure::from(outcome).unavailable(),
             })?;
             match (response.status, response.redirect) {
                 (_, Some(location)) => {
                     let target = html::resolve(&url, &location).map_err(|bad_link| {
-                        Failure::permanent(format!("its redirect cannot be followed: {bad_link}"))
+                        RobotsFailure::permanent(format!("its redirect cannot be followed: {bad_link}"))
                     })?;
                     // The server has a file there, or means to have one.
                     visited.push(url);
                     if visited.contains(&target) {
-                        return Err(Failure::permanent("it redirects to itself".into()));
+                        return Err(RobotsFailure::permanent("it redirects to itself".into()));
                     }
                     url = target;
                 }
@@ -329,14 +329,14 @@ impl Robots {
                     let state = if response.status < 300 { RobotsState::Rules } else { RobotsState::Missing };
                     return Ok((self.parse(&response.body, response.truncated), state));
                 }
-                (code, None) => return Err(Failure::permanent(format!("HTTP {code}"))),
+                (code, None) => return Err(RobotsFailure::permanent(format!("HTTP {code}"))),
             }
         }
         if elsewhere.is_empty() {
             // RFC 9309 allows it. Another site may have rules that were not reached.
             return Ok((Rules::allow_all(), RobotsState::Missing));
         }
-        Err(Failure::permanent(format!("more than {MAX_REDIRECTS} redirects")))
+        Err(RobotsFailure::permanent(format!("more than {MAX_REDIRECTS} redirects")))
     }
 
     fn parse(&self, body: &[u8], is_truncated: bool) -> Rules {
@@ -345,30 +345,31 @@ impl Robots {
     }
 }
 
-impl Failure {
+impl RobotsFailure {
     /// A failure of a host that can be reached, and that another try would meet again.
-    fn permanent(cause: String) -> Failure {
-        Failure { outcome: Outcome::RobotsUnavailable { cause }, retry: Retry::Nowhere }
+    fn permanent(cause: String) -> RobotsFailure {
+        RobotsFailure { outcome: Outcome::RobotsUnavailable { cause }, retry: Retry::Nowhere }
     }
 
     /// The same failure as that of a robots.txt whose host can be reached.
-    fn unavailable(self) -> Failure {
+    fn unavailable(self) -> RobotsFailure {
         let outcome = match self.outcome {
             outcome @ (Outcome::NotReached | Outcome::RobotsUnavailable { .. }) => outcome,
             outcome => Outcome::RobotsUnavailable { cause: outcome.to_string() },
         };
-        Failure { outcome, ..self }
+        RobotsFailure { outcome, ..self }
     }
 }
 
-impl From<Outcome> for Failure {
+impl From<Outcome> for RobotsFailure {
     /// The outcome of a URL whose robots.txt could not be fetched: the failure itself if the host cannot be reached, as
     /// the page could not be fetched either; otherwise that robots.txt is unavailable.
-    fn from(outcome: Outcome) -> Failure {
+    fn from(outcome: Outcome) -> RobotsFailure {
         // Every status that is a failure of a robots.txt may change, also those that are final for a page.
         let is_failed_status = matches!(outcome, Outcome::HttpStatus { .. });
         let is_retryable = (outcome.is_retryable() || is_failed_status) && !outcome.exceeds_max_retry_after();
-        let failure = Failure { outcome, retry: if is_retryable { Retry::Here } else { Retry::Nowhere } };
+        let failure =
+            RobotsFailure { outcome, retry: if is_retryable { Retry::Here } else { Retry::Nowhere } };
         if is_unreachable(&failure.outcome) { failure } else { failure.unavailable() }
     }
 }
@@ -394,7 +395,7 @@ async fn claim_host(
     entry: &CacheEntry,
     client: &PoliteClient,
     budget: &impl FetchBudget,
-) -> Result<(), Failure> {
+) -> Result<(), RobotsFailure> {
     let host = Origin::from_url(url).throttle_key();
     match budget.claim_host(&host).await {
         Some(cooldown) => {
@@ -404,7 +405,7 @@ async fn claim_host(
         None => {
             let cause = format!("it redirects to {host}, which another worker crawls");
             entry.set_elsewhere(host);
-            Err(Failure { outcome: Outcome::RobotsUnavailable { cause }, retry: Retry::Elsewhere })
+            Err(RobotsFailure { outcome: Outcome::RobotsUnavailable { cause }, retry: Retry::Elsewhere })
         }
     }
 }

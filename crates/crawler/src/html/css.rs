@@ -22,7 +22,7 @@ pub struct CssUrl<'c> {
 
 /// Calls `on_url` with every file that CSS refers to, in linear time: `url()`, `@import`, and the strings of `image-set()`.
 pub fn each_url<'c>(css: &'c str, mut on_url: impl FnMut(CssUrl<'c>)) {
-    Scanner { css, bytes: css.as_bytes(), at: 0, state: State::default() }.scan(&mut on_url);
+    CssScanner { css, bytes: css.as_bytes(), at: 0, state: CssState::default() }.scan(&mut on_url);
 }
 
 /// Replaces the targets for which `replacement` returns another one.
@@ -67,16 +67,16 @@ pub fn decode<'b>(content_type: Option<&str>, body: &'b [u8]) -> Cow<'b, str> {
     content_type.and_then(charset::by_header).or_else(declared).unwrap_or(UTF_8).decode(body).0
 }
 
-struct Scanner<'c> {
+struct CssScanner<'c> {
     css: &'c str,
     bytes: &'c [u8],
     at: usize,
-    state: State,
+    state: CssState,
 }
 
 /// What the tokens so far mean for the next URL.
 #[derive(Default)]
-struct State {
+struct CssState {
     /// The last token was `@import`.
     is_import: bool,
     /// In the prelude of `@namespace`, whose URL is only a name.
@@ -91,7 +91,7 @@ struct State {
     image_set: Option<usize>,
 }
 
-impl<'c> Scanner<'c> {
+impl<'c> CssScanner<'c> {
     fn scan(&mut self, on_url: &mut impl FnMut(CssUrl<'c>)) {
         while let Some(&byte) = self.bytes.get(self.at) {
             let rest = &self.bytes[self.at..];
@@ -201,9 +201,9 @@ impl<'c> Scanner<'c> {
         on_url: &mut impl FnMut(CssUrl<'c>),
     ) {
         let kind = match self.state {
-            State { is_namespace: true, .. } => return,
+            CssState { is_namespace: true, .. } => return,
             _ if is_import => RequisiteKind::Stylesheet,
-            State { font_block: Some(_), .. } => RequisiteKind::Font,
+            CssState { font_block: Some(_), .. } => RequisiteKind::Font,
             _ => RequisiteKind::Image,
         };
         on_url(CssUrl { kind, target, range });

@@ -15,11 +15,11 @@ const APPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Changes a crawl of this process while it runs. Clones change the same crawl.
 #[derive(Debug, Clone)]
 pub struct CrawlControl {
-    shared: Arc<Shared>,
+    shared: Arc<ControlShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ControlShared {
     pause: Arc<Pause>,
     settings: watch::Sender<LiveSettings>,
     sender: UnboundedSender<ControlRequest>,
@@ -44,7 +44,7 @@ impl Default for CrawlControl {
         let (sender, receiver) = unbounded_channel();
         let (pause, settings) = (Arc::default(), watch::Sender::default());
         let receiver = Mutex::new(Some(receiver));
-        CrawlControl { shared: Arc::new(Shared { pause, settings, sender, receiver }) }
+        CrawlControl { shared: Arc::new(ControlShared { pause, settings, sender, receiver }) }
     }
 }
 

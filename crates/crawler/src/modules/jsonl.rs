@@ -36,7 +36,7 @@ impl BuiltinOutput for Jsonl {
     }
 
     fn render(&self, page: &Page) -> OutputWrite {
-        OutputWrite::Append(line(&Record { fields: &self.fields, page }))
+        OutputWrite::Append(line(&JsonPage { fields: &self.fields, page }))
     }
 }
 
@@ -46,7 +46,7 @@ impl BuiltinOutput for Jsonl {
 pub(super) fn line_with_content(page: &Page) -> Vec<u8> {
     let body = std::str::from_utf8(&page.body);
     line(&FullRecord {
-        record: Record { fields: &Fields::default().with(&["headers", "text"]), page },
+        record: JsonPage { fields: &Fields::default().with(&["headers", "text"]), page },
         body: body.ok(),
         body_base64: body.is_err().then(|| base64(&page.body)),
     })
@@ -57,12 +57,12 @@ fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-struct Record<'p> {
+struct JsonPage<'p> {
     fields: &'p Fields,
     page: &'p Page,
 }
 
-impl Serialize for Record<'_> {
+impl Serialize for JsonPage<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.fields.iter().map(|field| (field.name, field.value(self.page))))
     }
@@ -71,7 +71,7 @@ impl Serialize for Record<'_> {
 #[derive(Serialize)]
 struct FullRecord<'p> {
     #[serde(flatten)]
-    record: Record<'p>,
+    record: JsonPage<'p>,
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<&'p str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -18,11 +18,11 @@ use crate::url_record::UrlRecord;
 /// process ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Urls {
-    format: Format,
+    format: UrlsFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
+enum UrlsFormat {
     Jsonl,
     Csv,
 }
@@ -30,7 +30,7 @@ enum Format {
 /// The name of the output.
 pub(super) const URLS: &str = "urls";
 
-/// The names of the columns: the keys of a [`Row`], in order.
+/// The names of the columns: the keys of a [`UrlRow`], in order.
 const CSV_HEADER: &str = "url,kind,outcome,group,status,reason,content_type,bytes,received,truncated,depth,found_on,redirect,retries,\
                           queued,requested,first_byte,done\n";
 
@@ -38,7 +38,7 @@ impl Urls {
     /// CSV if the file's name ends with `.csv`, otherwise JSON lines.
     pub fn for_file(path: &Path) -> Urls {
         let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
-        Urls { format: if is_csv { Format::Csv } else { Format::Jsonl } }
+        Urls { format: if is_csv { UrlsFormat::Csv } else { UrlsFormat::Jsonl } }
     }
 }
 
@@ -49,8 +49,8 @@ impl BuiltinOutput for Urls {
 
     fn header(&self) -> &[u8] {
         match self.format {
-            Format::Jsonl => b"",
-            Format::Csv => CSV_HEADER.as_bytes(),
+            UrlsFormat::Jsonl => b"",
+            UrlsFormat::Csv => CSV_HEADER.as_bytes(),
         }
     }
 
@@ -64,17 +64,17 @@ impl BuiltinOutput for Urls {
     }
 
     fn render_url(&self, record: &UrlRecord) -> Vec<u8> {
-        let row = Row::new(record);
+        let row = UrlRow::new(record);
         match self.format {
-            Format::Jsonl => jsonl::line(&row),
-            Format::Csv => row.csv(),
+            UrlsFormat::Jsonl => jsonl::line(&row),
+            UrlsFormat::Csv => row.csv(),
         }
     }
 
     fn task_url_of_row(&self, row: &[u8]) -> Option<String> {
         let key = match self.format {
-            Format::Jsonl => serde_json::from_slice(row).ok()?,
-            Format::Csv => {
+            UrlsFormat::Jsonl => serde_json::from_slice(row).ok()?,
+            UrlsFormat::Csv => {
                 let row = std::str::from_utf8(row).ok()?;
                 let (url, rest) = first_field(row)?;
                 RowKey { url, kind: first_field(rest)?.0 }
@@ -115,7 +115,7 @@ fn first_field(row: &str) -> Option<(Cow<'_, str>, &str)> {
 
 /// One URL. Only this struct knows the keys.
 #[derive(Serialize)]
-struct Row<'r> {
+struct UrlRow<'r> {
     url: &'r str,
     kind: &'static str,
     outcome: Cow<'static, str>,
@@ -136,12 +136,12 @@ struct Row<'r> {
     done: Option<String>,
 }
 
-impl<'r> Row<'r> {
-    fn new(record: &'r UrlRecord) -> Row<'r> {
+impl<'r> UrlRow<'r> {
+    fn new(record: &'r UrlRecord) -> UrlRow<'r> {
         let (outcome, request) = (&record.outcome, &record.request);
         let time = |time: Option<SystemTime>| time.map(timestamp::rfc3339);
         let body = request.status.map(|_| request.bytes);
-        Row {
+        UrlRow {
             url: record.url(),
             kind: record.kind(),
             outcome: outcome.label(),

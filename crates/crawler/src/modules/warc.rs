@@ -19,7 +19,7 @@ use crate::page::Page;
 use crate::warc::digest::{self, Hash};
 use crate::warc::encoding::Encoding;
 use crate::warc::payloads::{Archived, Payloads};
-use crate::warc::writer::{CrawlInfo, ResponseRecord, push_exchange};
+use crate::warc::writer::{ResponseRecord, WarcCrawlInfo, push_exchange};
 
 /// The name of the output.
 pub const WARC: &str = "warc";
@@ -39,23 +39,23 @@ pub struct Warc {
     encoding: Encoding,
     keeps_requisites: bool,
     settings: ArchiveSettings,
-    info: CrawlInfo,
-    state: Mutex<State>,
+    info: WarcCrawlInfo,
+    state: Mutex<ArchiveState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ArchiveState {
     payloads: Payloads,
     /// The responses that were rendered whole and may become known payloads, by time and URL.
     rendered: HashMap<(SystemTime, Box<str>), Hash>,
-    counts: Counts,
+    counts: ArchiveCounts,
     /// How many files there are, and their bytes.
     files: (usize, u64),
 }
 
 /// What this process has archived.
 #[derive(Debug, Default)]
-struct Counts {
+struct ArchiveCounts {
     responses: u64,
     revisits: u64,
 }
@@ -79,13 +79,13 @@ impl Warc {
             encoding: Encoding::from_path(Path::new(path)).map_or(Encoding::Gzip, |(encoding, _)| encoding),
             keeps_requisites: options.is_empty(),
             settings: ArchiveSettings::default(),
-            info: CrawlInfo::default(),
+            info: WarcCrawlInfo::default(),
             state: Mutex::default(),
         };
         Ok(OutputSpec { output: Box::new(warc), target: Target::File(path.into()) })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ArchiveState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -183,7 +183,8 @@ impl BuiltinOutput for Warc {
     }
 
     fn summary(&self) -> Option<String> {
-        let State { counts: Counts { responses, revisits }, files: (files, bytes), .. } = &*self.state();
+        let ArchiveState { counts: ArchiveCounts { responses, revisits }, files: (files, bytes), .. } =
+            &*self.state();
         if *files == 0 {
             return None;
         }
@@ -208,7 +209,7 @@ impl BuiltinOutput for Warc {
     fn set_fetch_config(&mut self, config: &FetchConfig) {
         self.settings = config.archive.clone().unwrap_or_default();
         let from = config.headers.iter().find(|(name, _)| name == "from");
-        self.info = CrawlInfo {
+        self.info = WarcCrawlInfo {
             operator: self.settings.operator.clone(),
             user_agent: config.user_agent.clone(),
             from: from.and_then(|(_, value)| Some(value.to_str().ok()?.to_owned())),

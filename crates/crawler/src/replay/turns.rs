@@ -6,14 +6,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Who is next.
 #[derive(Debug)]
 pub struct Turns {
-    state: Mutex<State>,
+    state: Mutex<TurnState>,
     changed: Condvar,
     /// How far a batch may be ahead of the first one that is not done.
     window: u64,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TurnState {
     /// The batch whose turn it is.
     next: u64,
     /// All batches before this one are done.
@@ -36,7 +36,7 @@ impl Turns {
         }
         drop(state);
         // Passes the turn on also if the call panics.
-        let _turn = Turn(self);
+        let _turn = TurnGuard(self);
         call()
     }
 
@@ -51,15 +51,15 @@ impl Turns {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TurnState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The turn of a batch, until this is dropped.
-struct Turn<'t>(&'t Turns);
+struct TurnGuard<'t>(&'t Turns);
 
-impl Drop for Turn<'_> {
+impl Drop for TurnGuard<'_> {
     fn drop(&mut self) {
         self.0.lock().next += 1;
         self.0.changed.notify_all();

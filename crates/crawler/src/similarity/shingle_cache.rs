@@ -11,10 +11,10 @@ const MAX_SHINGLES: usize = 500_000;
 
 /// The shingles of the last pages, by the IDs of their URLs.
 #[derive(Default)]
-pub struct ShingleCache(Mutex<Pages>);
+pub struct ShingleCache(Mutex<CachedPages>);
 
 #[derive(Default)]
-struct Pages {
+struct CachedPages {
     pages: HashMap<u64, Arc<ShingleSet>>,
     /// In the order in which they were added.
     order: VecDeque<u64>,
@@ -59,7 +59,7 @@ impl ShingleCache {
         }
     }
 
-    fn pages(&self) -> MutexGuard<'_, Pages> {
+    fn pages(&self) -> MutexGuard<'_, CachedPages> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct Document {
     incomplete: usize,
     /// The number of open elements.
     open: usize,
-    entry: Entry,
+    entry: SitemapEntry,
     pub(super) contents: Contents,
     is_done: bool,
 }
@@ -109,7 +109,7 @@ enum EntryField {
 
 /// The entry that is being read.
 #[derive(Default)]
-struct Entry {
+struct SitemapEntry {
     /// The number of open elements in its own element; 0 outside of an entry.
     level: usize,
     url: String,
@@ -128,7 +128,7 @@ impl Document {
             buffer: String::new(),
             incomplete: 0,
             open: 0,
-            entry: Entry::default(),
+            entry: SitemapEntry::default(),
             contents: Contents::default(),
             is_done: false,
         }
@@ -284,7 +284,7 @@ impl Document {
         let entry = &mut self.entry;
         if entry.level == 0 {
             if name == self.form.entry() {
-                *entry = Entry { level: self.open, ..Entry::default() };
+                *entry = SitemapEntry { level: self.open, ..SitemapEntry::default() };
             }
         } else if self.open == entry.level + 1 {
             entry.field = self.form.field(name);
@@ -311,7 +311,7 @@ impl Document {
     }
 
     fn text(&mut self, text: &str) {
-        let Entry { field, url, date, bad_link, .. } = &mut self.entry;
+        let SitemapEntry { field, url, date, bad_link, .. } = &mut self.entry;
         match field {
             EntryField::Url if url.len() + text.len() > MAX_TARGET_BYTES => {
                 *bad_link = Some(BadLink::TooLong)

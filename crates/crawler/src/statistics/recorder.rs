@@ -18,10 +18,10 @@ use crate::url_record::RequestRecord;
 
 /// Records what one thread does. Clones share the record.
 #[derive(Debug, Clone, Default)]
-pub struct Recorder(Arc<Record>);
+pub struct Recorder(Arc<ThreadRecord>);
 
 #[derive(Debug, Default)]
-struct Record {
+struct ThreadRecord {
     statistics: Mutex<Statistics>,
     in_flight: AtomicU64,
     ignores_robots: AtomicBool,
@@ -54,7 +54,7 @@ pub struct EndedRequest<'a> {
 
 /// A URL that was completed.
 #[derive(Debug)]
-pub struct CompletedUrl<'a> {
+pub struct UrlFacts<'a> {
     /// The URL.
     pub url: &'a str,
     /// Its host.
@@ -64,14 +64,14 @@ pub struct CompletedUrl<'a> {
     /// Number of links from the nearest seed.
     pub depth: u32,
     /// Its last request.
-    pub request: LastRequest,
+    pub request: RequestFacts,
     /// What is known of it, if it is a page.
     pub page: Option<&'a PageFacts>,
 }
 
 /// What statistics need of the last request for a URL.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct LastRequest {
+pub struct RequestFacts {
     /// The status, if a response began.
     pub status: Option<u16>,
     /// Decoded bytes of the body.
@@ -80,10 +80,10 @@ pub struct LastRequest {
     pub latency: Duration,
 }
 
-impl From<&RequestRecord> for LastRequest {
-    fn from(request: &RequestRecord) -> LastRequest {
+impl From<&RequestRecord> for RequestFacts {
+    fn from(request: &RequestRecord) -> RequestFacts {
         let latency = request.requested.zip(request.done).and_then(|(from, to)| to.duration_since(from).ok());
-        LastRequest {
+        RequestFacts {
             status: request.status,
             bytes: request.bytes.decoded,
             latency: latency.unwrap_or_default(),
@@ -219,7 +219,7 @@ impl Recorder {
     }
 
     /// Records a URL that was completed.
-    pub fn record_completion(&self, url: &CompletedUrl) {
+    pub fn record_completion(&self, url: &UrlFacts) {
         let label = url.outcome.label();
         let now = SystemTime::now();
         let mut guard = self.statistics();
@@ -251,7 +251,7 @@ impl Recorder {
             }
             _ => entry.title = None,
         }
-        let LastRequest { status, bytes, latency } = url.request;
+        let RequestFacts { status, bytes, latency } = url.request;
         (entry.at, entry.status, entry.bytes) = (now, status, bytes);
         (entry.ms, entry.depth) = (milliseconds(latency), url.depth);
         latest.push_back(entry);
@@ -280,7 +280,7 @@ impl Recorder {
 
 /// A request in flight.
 #[derive(Debug)]
-pub struct InFlight(Arc<Record>);
+pub struct InFlight(Arc<ThreadRecord>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {

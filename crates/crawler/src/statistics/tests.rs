@@ -3,7 +3,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use proptest::prelude::*;
 
 use super::host_table::{MAX_FAILURE_BYTES, MAX_HOSTS};
-use super::recorder::{CompletedUrl, EndedRequest, LastRequest, PageFacts};
+use super::recorder::{EndedRequest, PageFacts, RequestFacts, UrlFacts};
 use super::*;
 use crate::fetch::throttle::RequestGap;
 use crate::outcome::Outcome;
@@ -100,12 +100,12 @@ fn record_page(recorder: &Recorder, depth: u32, language: u8, bytes: u64) {
     let language = format!("l{}-DE", char::from(b'a' + language % 26));
     let (title, is_truncated) = ("a title".into(), bytes.is_multiple_of(7));
     let page = PageFacts { title, language: Some(language), bytes, is_truncated };
-    recorder.record_completion(&CompletedUrl {
+    recorder.record_completion(&UrlFacts {
         url: "http://h1.test/",
         host: "h1.test",
         outcome: &Outcome::Page,
         depth,
-        request: LastRequest { status: Some(200), bytes, latency: Duration::from_millis(5) },
+        request: RequestFacts { status: Some(200), bytes, latency: Duration::from_millis(5) },
         page: Some(&page),
     });
 }
@@ -154,12 +154,12 @@ fn hostile(names: std::ops::Range<usize>) -> Statistics {
             number.to_string().bytes().map(|digit| char::from(b'a' + digit - b'0')).collect();
         let (title, language, bytes) = (long.clone(), Some(language), number as u64);
         let page = PageFacts { title, language, bytes, is_truncated: false };
-        recorder.record_completion(&CompletedUrl {
+        recorder.record_completion(&UrlFacts {
             url: &format!("http://{host}/{long}"),
             host: &host,
             outcome: &Outcome::Page,
             depth: number as u32,
-            request: LastRequest::default(),
+            request: RequestFacts::default(),
             page: Some(&page),
         });
     }

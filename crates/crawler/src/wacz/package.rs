@@ -30,10 +30,10 @@ pub struct Package {
     /// The list of entries.
     resources: Vec<Value>,
     /// The entry that is being written.
-    entry: Option<Entry>,
+    entry: Option<ZipEntry>,
 }
 
-struct Entry {
+struct ZipEntry {
     path: String,
     hash: Context,
     length: u64,
@@ -52,13 +52,13 @@ impl Package {
     pub fn start(&mut self, path: &str, length: u64) -> io::Result<()> {
         let options = self.options.large_file(length >= LARGE_FILE);
         self.zip.start_file(path, options)?;
-        self.entry = Some(Entry { path: path.to_owned(), hash: Context::new(&SHA256), length: 0 });
+        self.entry = Some(ZipEntry { path: path.to_owned(), hash: Context::new(&SHA256), length: 0 });
         Ok(())
     }
 
     /// Ends the entry.
     pub fn end(&mut self) {
-        let Some(Entry { path, hash, length }) = self.entry.take() else { return };
+        let Some(ZipEntry { path, hash, length }) = self.entry.take() else { return };
         let name = format!("{}-{}", self.resources.len() + 1, resource_name(&path));
         let hash = sha256_text(hash.finish().as_ref());
         self.resources.push(json!({"name": name, "path": path, "hash": hash, "bytes": length}));

@@ -66,7 +66,7 @@ pub struct WarcReader {
 pub type Tap<'t> = &'t mut dyn FnMut(&RecordHeader, &[u8]) -> bool;
 
 /// Why a record was not read, and where the next one is to be looked for.
-enum Failure {
+enum ReadFailure {
     Io(io::Error),
     /// Its compressed data is damaged: at the next member.
     Compression(String),
@@ -76,18 +76,18 @@ enum Failure {
     Truncated(String),
 }
 
-impl From<StreamError> for Failure {
-    fn from(error: StreamError) -> Failure {
+impl From<StreamError> for ReadFailure {
+    fn from(error: StreamError) -> ReadFailure {
         match error {
-            StreamError::Io(error) => Failure::Io(error),
-            StreamError::Damaged(cause) => Failure::Compression(cause),
+            StreamError::Io(error) => ReadFailure::Io(error),
+            StreamError::Damaged(cause) => ReadFailure::Compression(cause),
         }
     }
 }
 
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        Failure::Io(error)
+impl From<io::Error> for ReadFailure {
+    fn from(error: io::Error) -> ReadFailure {
+        ReadFailure::Io(error)
     }
 }
 
@@ -141,7 +141,7 @@ impl WarcReader {
     }
 
     /// Skips the empty lines between records. Returns false at the end of the file.
-    fn skip_to_record(&mut self) -> Result<bool, Failure> {
+    fn skip_to_record(&mut self) -> Result<bool, ReadFailure> {
         loop {
             let bytes = self.stream.peek(1)?;
             if bytes.is_empty() {
@@ -164,15 +164,15 @@ impl WarcReader {
         offset: u64,
         wanted: &dyn Fn(&RecordHeader) -> usize,
         tap: Tap<'_>,
-    ) -> Result<WarcRecord, Failure> {
+    ) -> Result<WarcRecord, ReadFailure> {
         let starts_member = self.stream.is_at_member_start();
         if starts_record(self.stream.peek(PEEK)?) == Some(false) {
-            return Err(Failure::Content("no record starts here".into()));
+            return Err(ReadFailure::Content("no record starts here".into()));
         }
-        let header = RecordHeader::parse(&self.read_header()?).map_err(Failure::Content)?;
+        let header = RecordHeader::parse(&self.read_header()?).map_err(ReadFailure::Content)?;
         let block_length = header
             .content_length()
-            .ok_or_else(|| Failure::Content("its header has no valid Content-Length".into()))?;
+            .ok_or_else(|| ReadFailure::Content("its header has no valid Content-Length".into()))?;
         let block = self.read_block(block_length, wanted(&header), &mut |bytes| tap(&header, bytes))?;
         let plain_end = self.stream.position();
         self.check_end()?;
@@ -183,7 +183,7 @@ impl WarcReader {
     }
 
     /// Reads up to the empty line after the header.
-    fn read_header(&mut self) -> Result<Vec<u8>, Failure> {
+    fn read_header(&mut self) -> Result<Vec<u8>, ReadFailure> {
         let (mut header, mut line_start) = (Vec::new(), 0);
         loop {
             let bytes = self.stream.peek(PEEK)?;
@@ -192,14 +192,14 @@ impl WarcReader {
                 continue;
             }
             if line_start > 0 && line_start == header.len() && starts_record(bytes) == Some(true) {
-                return Err(Failure::Truncated(NO_HEADER_END.into()));
+                return Err(ReadFailure::Truncated(NO_HEADER_END.into()));
             }
             let line_end = memchr(b'\n', bytes);
             let taken = line_end.map_or(bytes.len(), |end| end + 1);
             header.extend_from_slice(&bytes[..taken]);
             self.stream.consume(taken);
             if header.len() > MAX_HEADER_BYTES {
-                return Err(Failure::Content("its header is too long".into()));
+                return Err(ReadFailure::Content("its header is too long".into()));
             }
             if line_end.is_some() {
                 if matches!(&header[line_start..], b"\n" | b"\r\n") {
@@ -216,9 +216,9 @@ impl WarcReader {
         length: u64,
         wanted: usize,
         tap: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, ReadFailure> {
         if let Some(left) = self.stream.plain_bytes_left().filter(|left| *left < length) {
-            return Err(Failure::Content(missing(length, left)));
+            return Err(ReadFailure::Content(missing(length, left)));
         }
         let kept = usize::try_from(length).unwrap_or(usize::MAX).min(wanted);
         let mut block = Vec::with_capacity(kept.min(1 << 20));
@@ -243,16 +243,16 @@ impl WarcReader {
     }
 
     /// Some writers cut an archive into members of equal size. If a record starts in the next member, the current one is truncated.
-    fn continue_in_next_member(&mut self, missing: &str) -> Result<(), Failure> {
-        let truncated = || Failure::Truncated(missing.to_owned());
+    fn continue_in_next_member(&mut self, missing: &str) -> Result<(), ReadFailure> {
+        let truncated = || ReadFailure::Truncated(missing.to_owned());
         if self.stream.is_plain() {
-            return Err(Failure::Content(missing.to_owned()));
+            return Err(ReadFailure::Content(missing.to_owned()));
         }
         match self.stream.next_member() {
             Ok(true) => {}
             Ok(false) => return Err(truncated()),
-            Err(StreamError::Damaged(_)) => return Err(Failure::Compression(missing.to_owned())),
-            Err(StreamError::Io(error)) => return Err(Failure::Io(error)),
+            Err(StreamError::Damaged(_)) => return Err(ReadFailure::Compression(missing.to_owned())),
+            Err(StreamError::Io(error)) => return Err(ReadFailure::Io(error)),
         }
         match self.stream.peek(PEEK) {
             Ok(start) if starts_record(start) == Some(true) => Err(truncated()),
@@ -263,7 +263,7 @@ impl WarcReader {
 
     /// Checks what follows a block: two empty lines, or at least the next record or the end. The rest of a gzip member is decoded,
     /// which verifies it.
-    fn check_end(&mut self) -> Result<(), Failure> {
+    fn check_end(&mut self) -> Result<(), ReadFailure> {
         let is_plain = self.stream.is_plain();
         let bytes = self.stream.peek(PEEK)?;
         let newlines = count_newlines(bytes);
@@ -273,20 +273,20 @@ impl WarcReader {
         let next = self.stream.peek(PEEK)?;
         match is_separated || next.is_empty() || starts_record(next) != Some(false) {
             true => Ok(()),
-            false => Err(Failure::Content("its Content-Length is wrong: no record follows".into())),
+            false => Err(ReadFailure::Content("its Content-Length is wrong: no record follows".into())),
         }
     }
 
     /// Goes to the next record that can be found.
-    fn resynchronize(&mut self, offset: u64, failure: Failure) -> io::Result<ArchiveItem> {
+    fn resynchronize(&mut self, offset: u64, failure: ReadFailure) -> io::Result<ArchiveItem> {
         let cause = match failure {
-            Failure::Io(error) => return Err(error),
-            Failure::Compression(cause) => {
+            ReadFailure::Io(error) => return Err(error),
+            ReadFailure::Compression(cause) => {
                 self.stream.recover()?;
                 cause
             }
-            Failure::Truncated(cause) => cause,
-            Failure::Content(cause) => {
+            ReadFailure::Truncated(cause) => cause,
+            ReadFailure::Content(cause) => {
                 if self.stream.is_plain() {
                     self.stream.rewind_plain(offset + 1)?;
                 }

@@ -43,13 +43,13 @@ impl From<io::Error> for StreamError {
     }
 }
 
-enum Format {
+enum ArchiveFormat {
     Plain,
     Gzip,
     Zstd { dictionary: Vec<u8> },
 }
 
-enum Codec {
+enum ArchiveCodec {
     Gzip(Decompress),
     Zstd(RawZstd<'static>),
 }
@@ -57,9 +57,9 @@ enum Codec {
 /// Decodes an archive.
 pub(super) struct Stream {
     input: ArchiveInput,
-    format: Format,
+    format: ArchiveFormat,
     /// Decodes the current member; `None` after its end.
-    codec: Option<Codec>,
+    codec: Option<ArchiveCodec>,
     member_start: u64,
     /// Whether bytes of the current member were taken.
     is_member_begun: bool,
@@ -76,14 +76,15 @@ impl Stream {
     pub(super) fn new(mut input: ArchiveInput) -> io::Result<Stream> {
         let start = input.peek(PEEK)?;
         let format = match start {
-            start if start.starts_with(&GZIP_MAGIC) => Format::Gzip,
-            start if start.starts_with(&ZSTD_MAGIC) => Format::Zstd { dictionary: Vec::new() },
+            start if start.starts_with(&GZIP_MAGIC) => ArchiveFormat::Gzip,
+            start if start.starts_with(&ZSTD_MAGIC) => ArchiveFormat::Zstd { dictionary: Vec::new() },
             start if start.starts_with(&ZSTD_DICTIONARY_MAGIC) => {
-                Format::Zstd { dictionary: read_dictionary(&mut input)? }
+                ArchiveFormat::Zstd { dictionary: read_dictionary(&mut input)? }
             }
-            _ => Format::Plain,
+            _ => ArchiveFormat::Plain,
         };
-        let decoded = if matches!(format, Format::Plain) { Vec::new() } else { vec![0; DECODED_BYTES] };
+        let decoded =
+            if matches!(format, ArchiveFormat::Plain) { Vec::new() } else { vec![0; DECODED_BYTES] };
         Ok(Stream {
             input,
             format,
@@ -98,12 +99,12 @@ impl Stream {
     }
 
     pub(super) fn is_plain(&self) -> bool {
-        matches!(self.format, Format::Plain)
+        matches!(self.format, ArchiveFormat::Plain)
     }
 
     /// Whether the bytes read last are verified by a checksum: their gzip member has ended.
     pub(super) fn is_verified(&self) -> bool {
-        matches!(self.format, Format::Gzip) && self.codec.is_none()
+        matches!(self.format, ArchiveFormat::Gzip) && self.codec.is_none()
     }
 
     /// The unread bytes of the current member: at least as many as wanted, which must be few, unless the member ends before.
@@ -133,14 +134,14 @@ impl Stream {
         }
         let out = &mut self.decoded[self.end..];
         let result = match &mut self.codec {
-            Some(Codec::Gzip(inflate)) => {
+            Some(ArchiveCodec::Gzip(inflate)) => {
                 let before = (inflate.total_in(), inflate.total_out());
                 let status = inflate.decompress(compressed, out, FlushDecompress::None);
                 let counts =
                     ((inflate.total_in() - before.0) as usize, (inflate.total_out() - before.1) as usize);
                 status.map(|status| (counts, status == Status::StreamEnd)).map_err(|error| error.to_string())
             }
-            Some(Codec::Zstd(raw)) => {
+            Some(ArchiveCodec::Zstd(raw)) => {
                 let (mut input, mut output) = (InBuffer::around(compressed), OutBuffer::around(out));
                 let hint = raw.run(&mut input, &mut output);
                 let counts = (input.pos(), output.pos());
@@ -228,9 +229,9 @@ impl Stream {
             let start = self.input.peek(PEEK)?;
             match &self.format {
                 _ if start.is_empty() => return Ok(false),
-                Format::Gzip if start.starts_with(&GZIP_MAGIC) => {}
-                Format::Zstd { .. } if start.starts_with(&ZSTD_MAGIC) => {}
-                Format::Zstd { .. } if let Some(length) = skippable_length(start) => {
+                ArchiveFormat::Gzip if start.starts_with(&GZIP_MAGIC) => {}
+                ArchiveFormat::Zstd { .. } if start.starts_with(&ZSTD_MAGIC) => {}
+                ArchiveFormat::Zstd { .. } if let Some(length) = skippable_length(start) => {
                     self.input.skip(length)?;
                     continue;
                 }
@@ -248,19 +249,19 @@ impl Stream {
     fn start_member(&mut self) -> io::Result<()> {
         (self.start, self.end, self.failure, self.is_member_begun) = (0, 0, None, false);
         self.codec = Some(match &self.format {
-            Format::Zstd { dictionary } => {
+            ArchiveFormat::Zstd { dictionary } => {
                 let mut raw = RawZstd::with_dictionary(dictionary)?;
                 raw.set_parameter(DParameter::WindowLogMax(MAX_ZSTD_WINDOW_LOG))?;
-                Codec::Zstd(raw)
+                ArchiveCodec::Zstd(raw)
             }
-            _ => Codec::Gzip(Decompress::new_gzip(15)),
+            _ => ArchiveCodec::Gzip(Decompress::new_gzip(15)),
         });
         Ok(())
     }
 
     /// After damage, finds the next member that starts with a record, and starts it. Returns false if there is none.
     pub(super) fn recover(&mut self) -> io::Result<bool> {
-        let magic = if let Format::Gzip = self.format { &GZIP_MAGIC[..] } else { &ZSTD_MAGIC };
+        let magic = if let ArchiveFormat::Gzip = self.format { &GZIP_MAGIC[..] } else { &ZSTD_MAGIC };
         self.input.rewind(self.member_start + 1)?;
         loop {
             let bytes = self.input.peek(PEEK)?;

@@ -41,7 +41,7 @@ fn patterns(patterns: &[&str]) -> Vec<Regex> {
 }
 
 /// The parts of a URI, as RFC 2396 splits it.
-struct Parts<'u> {
+struct UriParts<'u> {
     scheme: &'u [u8],
     authority: &'u [u8],
     path: &'u [u8],
@@ -119,7 +119,7 @@ fn scheme_length(uri: &[u8]) -> Option<usize> {
     (uri.first()?.is_ascii_alphabetic() && uri[..end].iter().all(is_scheme)).then_some(end)
 }
 
-fn split(uri: &[u8]) -> Option<Parts<'_>> {
+fn split(uri: &[u8]) -> Option<UriParts<'_>> {
     let scheme = &uri[..scheme_length(uri)?];
     let rest = &uri[scheme.len() + 1..];
     let rest = rest.split(|byte| *byte == b'#').next()?;
@@ -131,7 +131,7 @@ fn split(uri: &[u8]) -> Option<Parts<'_>> {
         Some(rest) => rest.split_at(rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len())),
         None => (&b""[..], rest),
     };
-    Some(Parts { scheme, authority, path, query })
+    Some(UriParts { scheme, authority, path, query })
 }
 
 /// The host, in lower case, and the port of an authority. `None` if the port is no port.

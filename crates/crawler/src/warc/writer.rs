@@ -28,7 +28,7 @@ const RECORD_END: &[u8] = b"\r\n\r\n";
 
 /// What the first record of a file says about the crawl.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CrawlInfo {
+pub struct WarcCrawlInfo {
     /// Who runs the crawl.
     pub operator: Option<String>,
     /// The User-Agent header of its requests.
@@ -39,7 +39,7 @@ pub struct CrawlInfo {
     pub obeys_robots: bool,
 }
 
-impl CrawlInfo {
+impl WarcCrawlInfo {
     /// The fields of the record.
     pub fn fields(&self) -> String {
         let software = concat!("crawler/", env!("CARGO_PKG_VERSION"));

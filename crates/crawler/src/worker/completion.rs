@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::sitemap;
 use crate::statistics::counts::Stage;
-use crate::statistics::recorder::{LastRequest, PageFacts};
+use crate::statistics::recorder::{PageFacts, RequestFacts};
 use crate::task_kind::{TaskKind, shown_url};
 use crate::url_record::UrlRecord;
 
@@ -34,7 +34,7 @@ struct UrlReport {
     outcome: Outcome,
     writes: Writes,
     exchanges: Vec<Exchange>,
-    request: LastRequest,
+    request: RequestFacts,
     facts: Option<PageFacts>,
     has_robots_sitemaps: bool,
 }
@@ -121,7 +121,7 @@ impl<R: Backend> Worker<R> {
             outcome: completion.outcome.clone(),
             writes: completion.writes.clone(),
             exchanges,
-            request: LastRequest::from(&completion.request),
+            request: RequestFacts::from(&completion.request),
             facts,
             has_robots_sitemaps: !completion.sitemaps.urls.is_empty() && is_page,
         })

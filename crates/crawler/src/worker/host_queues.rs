@@ -13,7 +13,7 @@ pub(super) struct HostQueues {
     /// The most concurrent fetches of a host.
     max_per_host: usize,
     /// Hosts with leases that wait, are being fetched or are being completed.
-    hosts: KeyedMap<Arc<str>, Host>,
+    hosts: KeyedMap<Arc<str>, HostLeases>,
     /// How many entries of `hosts` each domain has.
     domains: KeyedMap<Domain, usize>,
     /// Domains of which no new fetch starts.
@@ -23,7 +23,7 @@ pub(super) struct HostQueues {
     waiting: usize,
 }
 
-struct Host {
+struct HostLeases {
     name: Arc<str>,
     domain: Domain,
     waiting: VecDeque<Lease>,
@@ -32,7 +32,7 @@ struct Host {
     ready: bool,
 }
 
-impl Host {
+impl HostLeases {
     fn is_idle(&self) -> bool {
         self.fetching + self.completing == 0
     }
@@ -64,7 +64,7 @@ impl HostQueues {
                 let domain = Domain::from_throttle_key(name);
                 *self.domains.entry(domain.clone()).or_default() += 1;
                 let (name, waiting): (Arc<str>, _) = (name.into(), VecDeque::from([lease]));
-                let host = Host {
+                let host = HostLeases {
                     name: Arc::clone(&name),
                     domain,
                     waiting,
@@ -178,7 +178,7 @@ impl HostQueues {
         if !host.is_idle() || !host.waiting.is_empty() {
             return;
         }
-        if let Some(Host { domain, .. }) = self.hosts.remove(name)
+        if let Some(HostLeases { domain, .. }) = self.hosts.remove(name)
             && let Some(hosts) = self.domains.get_mut(&domain)
         {
             *hosts -= 1;

@@ -5,7 +5,7 @@ use crate::backend::{Backend, Completion, Lease};
 use crate::log;
 use crate::outcome::Outcome;
 use crate::sitemap;
-use crate::statistics::recorder::{CompletedUrl, LastRequest, PageFacts};
+use crate::statistics::recorder::{PageFacts, RequestFacts, UrlFacts};
 use crate::task_kind::shown_url;
 use crate::url_record::UrlRecord;
 
@@ -51,11 +51,11 @@ impl<R: Backend> Worker<R> {
         lease: &Lease,
         host: &str,
         outcome: &Outcome,
-        request: LastRequest,
+        request: RequestFacts,
         page: Option<&PageFacts>,
     ) {
         let (url, depth) = (shown_url(&lease.url), lease.depth);
-        let completed = CompletedUrl { url, host, outcome, depth, request, page };
+        let completed = UrlFacts { url, host, outcome, depth, request, page };
         self.fetcher.recorder().record_completion(&completed);
     }
 }

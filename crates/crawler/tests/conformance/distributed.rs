@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crawler::internal::backend::local::BackendConfig;
-use crawler::internal::backend::redis::{CrawlControl, FrontierProcess, RedisCrawl, RemoteBackend};
+use crawler::internal::backend::redis::{DistributedCrawl, FrontierProcess, RedisCrawl, RemoteBackend};
 use crawler::internal::backend::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
     DiscoveredUrl, DomainTransfer, HostDelay, Lease, Snapshot, TaskId, TransferResult, UnprioritizedUrl,
@@ -29,7 +29,7 @@ pub struct DistributedBackend {
 impl DistributedBackend {
     pub async fn start(server: Server, config: BackendConfig) -> DistributedBackend {
         let place = RedisCrawl::new(server.url().parse().unwrap(), "conformance");
-        let control = CrawlControl::open(place, config.clone()).await.unwrap();
+        let control = DistributedCrawl::open(place, config.clone()).await.unwrap();
         let frontier = control.take_over().await.unwrap();
         let running = Arc::clone(&frontier);
         tokio::spawn(async move { running.run().await });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crawler::internal::backend::local::{BackendConfig, HostLimits};
 use crawler::internal::backend::redis::{
-    CrawlControl, FrontierEnd, FrontierProcess, RedisCrawl, RemoteBackend,
+    DistributedCrawl, FrontierEnd, FrontierProcess, RedisCrawl, RemoteBackend,
 };
 use crawler::internal::backend::{
     Backend, BackendError, CompleteResult, Completion, DiscoveredUrl, Lease, Outlinks, Snapshot, WorkerId,
@@ -40,9 +40,9 @@ impl TestCrawl {
         RedisCrawl { delay: self.delay, ..RedisCrawl::new(self.redis.parse().unwrap(), self.name) }
     }
 
-    pub async fn open(&self) -> CrawlControl {
+    pub async fn open(&self) -> DistributedCrawl {
         let hosts = HostLimits { delay: self.delay, ..self.config.hosts.clone() };
-        CrawlControl::open(self.place(), BackendConfig { hosts, ..self.config.clone() }).await.unwrap()
+        DistributedCrawl::open(self.place(), BackendConfig { hosts, ..self.config.clone() }).await.unwrap()
     }
 
     pub async fn take_over(&self) -> Frontier {
@@ -70,11 +70,11 @@ pub struct Frontier {
     pub process: Arc<FrontierProcess>,
     running: JoinHandle<Result<FrontierEnd, BackendError>>,
     prioritizing: JoinHandle<()>,
-    _control: CrawlControl,
+    _control: DistributedCrawl,
 }
 
 impl Frontier {
-    pub async fn start(control: CrawlControl) -> Result<Frontier, BackendError> {
+    pub async fn start(control: DistributedCrawl) -> Result<Frontier, BackendError> {
         let process = control.take_over().await?;
         let (served, backend) = (Arc::clone(&process), Arc::clone(process.backend()));
         let running = tokio::spawn(async move { served.run().await });

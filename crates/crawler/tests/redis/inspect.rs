@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crawler::internal::backend::durable::{UrlHistory, UrlStatus};
 use crawler::internal::backend::local::BackendConfig;
-use crawler::internal::backend::redis::{CrawlControl, RemoteBackend};
+use crawler::internal::backend::redis::{DistributedCrawl, RemoteBackend};
 use crawler::internal::backend::{Backend, Completion, Lease, Outlinks};
 use crawler::internal::outcome::{Outcome, OutcomeInternals as _};
 use crawler::internal::similarity::{Fingerprint, Threshold};
@@ -31,7 +31,7 @@ async fn complete(backend: &RemoteBackend, url: &str, outcome: Outcome, outlinks
     backend.complete(vec![completion]).await.unwrap();
 }
 
-async fn why(stored: &CrawlControl, url: &str) -> UrlHistory {
+async fn why(stored: &DistributedCrawl, url: &str) -> UrlHistory {
     stored.why(&url.parse().unwrap()).await.unwrap().unwrap_or_else(|| panic!("{url} is known"))
 }
 
@@ -68,7 +68,7 @@ fn history_has_outcome_depth_and_path_of_a_url() {
         complete(&backend, "http://b.test/moved", Outcome::redirect(to), target).await;
         let outlinks = Outlinks::new(["http://c.test/gone"], 2);
         complete(&backend, "http://c.test/", Outcome::Page, outlinks).await;
-        let stored = CrawlControl::attach(crawl.place()).await.unwrap();
+        let stored = DistributedCrawl::attach(crawl.place()).await.unwrap();
         let waiting = why(&stored, "http://c.test/gone").await;
         assert_eq!((waiting.status, waiting.depth), (UrlStatus::Pending, 2));
         // What is stored does not depend on which frontier stored it.
@@ -109,7 +109,7 @@ fn url_found_at_a_lower_depth_keeps_its_first_outcome() {
         let crawl = test_crawl(&server, true);
         let frontier = crawl.take_over().await;
         let backend = crawl.worker(0, 1).await;
-        let stored = CrawlControl::attach(crawl.place()).await.unwrap();
+        let stored = DistributedCrawl::attach(crawl.place()).await.unwrap();
         let seeds = vec![discovered("http://a.test/", 0), discovered("http://far.test/", 5)];
         backend.admit(seeds).await.unwrap();
         let links = |depth| Outlinks::new(["http://page.test/", "http://none.test/"], depth);
@@ -154,7 +154,7 @@ fn reading_changes_nothing_and_a_missing_crawl_is_an_error() {
     let server = Server::start();
     block_on(async {
         let crawl = test_crawl(&server, false);
-        let message = format!("{:#}", CrawlControl::attach(crawl.place()).await.err().unwrap());
+        let message = format!("{:#}", DistributedCrawl::attach(crawl.place()).await.err().unwrap());
         assert!(
             message.starts_with("there is no crawl 'inspect' on Redis at redis://127.0.0.1"),
             "{message}"
@@ -162,7 +162,7 @@ fn reading_changes_nothing_and_a_missing_crawl_is_an_error() {
         assert_eq!(server.query::<u64>("DBSIZE"), 0);
         crawl.open().await;
         let before: Vec<String> = server.query("KEYS *");
-        let stored = CrawlControl::attach(crawl.place()).await.unwrap();
+        let stored = DistributedCrawl::attach(crawl.place()).await.unwrap();
         assert_eq!(format!("{:?}", stored.settings()), format!("{:?}", crawl.config));
         stored.snapshot().await.unwrap();
         assert_eq!(stored.why(&"http://a.test/".parse().unwrap()).await.unwrap(), None);

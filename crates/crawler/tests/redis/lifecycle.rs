@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crawler::internal::backend::local::BackendConfig;
-use crawler::internal::backend::redis::{CrawlControl, RemoteBackend};
+use crawler::internal::backend::redis::{DistributedCrawl, RemoteBackend};
 use crawler::internal::backend::{Backend, Budget, Completion, HostDelay, WorkerId};
 use crawler::internal::domain::{Domain, DomainInternals as _};
 use crawler::internal::similarity::{Fingerprint, Threshold};
@@ -56,7 +56,7 @@ async fn run(
     crawl: &TestCrawl,
     urls: impl Iterator<Item = String>,
     pages: usize,
-) -> (CrawlControl, Frontier) {
+) -> (DistributedCrawl, Frontier) {
     let control = crawl.open().await;
     let state = control.set_seeding(b"settings").await.unwrap();
     control.unarchive(&state).await.unwrap();
@@ -197,12 +197,12 @@ fn purge_removes_all_keys_of_a_crawl_and_no_others() {
         let expected = keys(&server, "news").len() as u64;
         let others = [keys(&server, "news2"), keys(&server, "ne")];
         let place = test_crawl(&server, "news").place();
-        assert_eq!(CrawlControl::purge(&place).await.unwrap(), expected);
+        assert_eq!(DistributedCrawl::purge(&place).await.unwrap(), expected);
         assert_eq!(keys(&server, "news"), BTreeSet::new());
         assert_eq!([keys(&server, "news2"), keys(&server, "ne")], others);
-        assert_eq!(CrawlControl::purge(&place).await.unwrap(), 0);
+        assert_eq!(DistributedCrawl::purge(&place).await.unwrap(), 0);
         let all = TestCrawl { name: "*", ..test_crawl(&server, "news") };
-        let message = format!("{:#}", CrawlControl::purge(&all.place()).await.unwrap_err());
+        let message = format!("{:#}", DistributedCrawl::purge(&all.place()).await.unwrap_err());
         assert!(message.contains("cannot be the name of a crawl"), "{message}");
     });
 }
@@ -218,7 +218,7 @@ fn frontier_of_a_purged_crawl_writes_nothing_more() {
         crawl.seed(urls("a", 20)).await;
         crawl_pages(&worker, 20).await;
         drop(worker);
-        CrawlControl::purge(&crawl.place()).await.unwrap();
+        DistributedCrawl::purge(&crawl.place()).await.unwrap();
         frontier.process.remove_worker(WorkerId(0)).unwrap();
         frontier.end().await;
         assert_eq!(keys(&server, "purged"), BTreeSet::new());
@@ -233,7 +233,7 @@ fn purge_among_many_keys_does_not_block_other_clients() {
     server.query_args::<()>(&["EVAL", fill, "0"]);
     let place = test_crawl(&server, "big").place();
     std::thread::scope(|scope| {
-        let purge = scope.spawn(|| block_on(CrawlControl::purge(&place)).unwrap());
+        let purge = scope.spawn(|| block_on(DistributedCrawl::purge(&place)).unwrap());
         // A purge in one command would let at most one of them through, on any machine.
         let mut pings = 0;
         while !purge.is_finished() {
@@ -253,7 +253,7 @@ fn process_may_raise_budgets_and_change_no_other_setting() {
     block_on(async {
         let original = BackendConfig { max_pages: 100, max_bytes: 1 << 20, ..config(0) };
         let place = TestCrawl::new(&server, "terms").place();
-        let open = async |config| match CrawlControl::open(place.clone(), config).await {
+        let open = async |config| match DistributedCrawl::open(place.clone(), config).await {
             Ok(_) => String::new(),
             Err(error) => format!("{error:#}"),
         };
@@ -295,7 +295,7 @@ fn crawl_on_a_cluster_is_archived_resumed_and_purged_on_all_nodes() {
         crawl_pages(&crawl.worker(0, 9).await, 20).await;
         assert_eq!(frontier.snapshot().await.pages, 60);
         drop(frontier);
-        assert!(CrawlControl::purge(&crawl.place()).await.unwrap() > 60);
+        assert!(DistributedCrawl::purge(&crawl.place()).await.unwrap() > 60);
         assert_eq!(all(), [0, 0, 0]);
     });
 }

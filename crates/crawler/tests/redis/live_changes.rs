@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crawler::internal::backend::SnapshotInternals as _;
-use crawler::internal::backend::redis::{CrawlControl, RedisCrawl};
+use crawler::internal::backend::redis::{DistributedCrawl, RedisCrawl};
 use crawler::internal::backend::{WaitReason, WorkerId};
 use crawler::internal::crawl_view::CrawlPhase;
 use crawler::internal::distributed::remote::{CrawlStatus, NewMetadata, RemoteCrawl};
@@ -119,7 +119,7 @@ fn observers_see_pauses_and_robots_txt_and_added_seeds_keep_reports_and_a_purge_
         assert_eq!(reports(), 1);
 
         wait_for("statistics", || !status(shared).statistics.statuses.is_empty());
-        block_on(CrawlControl::purge(&redis)).unwrap();
+        block_on(DistributedCrawl::purge(&redis)).unwrap();
         assert_eq!((frontier.join().unwrap(), second.join().unwrap()), (RoleExit::Gone, RoleExit::Gone));
         assert_eq!(server.query::<u64>("EXISTS crawler:{live:members}:statistics"), 0);
     });

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use crawler::StopHandle;
 use crawler::internal::backend::local::{BackendConfig, HostLimits};
-use crawler::internal::backend::redis::{CrawlControl, RedisCrawl, RemoteBackend};
+use crawler::internal::backend::redis::{DistributedCrawl, RedisCrawl, RemoteBackend};
 use crawler::internal::backend::{Backend, DiscoveredUrl, Snapshot, WorkerId};
 use crawler::internal::config::{FetchConfig, Oversize};
 use crawler::internal::fetch::fetcher::Fetcher;
@@ -82,11 +82,11 @@ impl Crawl {
         Crawl { redis: redis.url(), name, config: config(workers), delay: Duration::ZERO, seed }
     }
 
-    fn open(&self) -> CrawlControl {
+    fn open(&self) -> DistributedCrawl {
         let place =
             RedisCrawl { delay: self.delay, ..RedisCrawl::new(self.redis.parse().unwrap(), self.name) };
         let hosts = HostLimits { delay: self.delay, ..self.config.hosts.clone() };
-        block_on(CrawlControl::open(place, BackendConfig { hosts, ..self.config.clone() })).unwrap()
+        block_on(DistributedCrawl::open(place, BackendConfig { hosts, ..self.config.clone() })).unwrap()
     }
 
     /// Crawls to the end. Each worker and the frontier have their own thread and connections.
@@ -248,7 +248,7 @@ fn near_duplicate_pages_are_dropped_and_the_others_are_stored() {
     assert_eq!(snapshot.stored_pages, urls.len());
     let expected = web.truth_from(&web.url_of("h0.test", "/"), 1_000);
     let place = RedisCrawl::new(redis.url().parse().unwrap(), "similar");
-    let stored = block_on(CrawlControl::attach(place)).unwrap();
+    let stored = block_on(DistributedCrawl::attach(place)).unwrap();
     for url in &urls {
         let stored = block_on(stored.content(&url.parse().unwrap())).unwrap();
         assert_eq!(stored.as_ref(), Some(&expected[url].1), "{url}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crawler::internal::backend::WorkerId;
-use crawler::internal::backend::redis::{CrawlControl, JoinResult, Member, Phase, Role, crawl_info};
+use crawler::internal::backend::redis::{DistributedCrawl, JoinResult, Member, Phase, Role, crawl_info};
 use testredis::Server;
 
 use super::block_on;
@@ -11,18 +11,18 @@ use super::distributed_crawl::TestCrawl;
 
 const FIRST: Role = Role::Worker(WorkerId(0));
 
-async fn open(server: &Server) -> CrawlControl {
+async fn open(server: &Server) -> DistributedCrawl {
     TestCrawl::new(server, "members").open().await
 }
 
 /// A crawl that processes can join.
-async fn open_started(server: &Server) -> CrawlControl {
+async fn open_started(server: &Server) -> DistributedCrawl {
     let control = open(server).await;
     control.set_seeding(b"").await.unwrap();
     control
 }
 
-async fn only_member(control: &CrawlControl) -> Member {
+async fn only_member(control: &DistributedCrawl) -> Member {
     let (members, _) = control.members().await.unwrap();
     assert_eq!(members.len(), 1, "{members:?}");
     members.into_iter().next().unwrap()

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crawler::internal::backend::redis::{Address, CrawlControl, RedisCrawl, RemoteBackend, Role};
+use crawler::internal::backend::redis::{Address, DistributedCrawl, RedisCrawl, RemoteBackend, Role};
 use crawler::internal::backend::{Backend, CompleteResult, WorkerId};
 use crawler::internal::prioritizer::Random;
 use crawler::internal::similarity::Fingerprint;
@@ -295,7 +295,7 @@ fn error_of_opening(
         Err(error) => return format!("{error:#}"),
     };
     let crawl = RedisCrawl::new(address, crawl);
-    format!("{:#}", block_on(CrawlControl::open(crawl, config)).err().expect("it is rejected"))
+    format!("{:#}", block_on(DistributedCrawl::open(crawl, config)).err().expect("it is rejected"))
 }
 
 #[test]

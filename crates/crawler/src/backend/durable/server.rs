@@ -33,13 +33,13 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves until it is dropped.
 pub struct StateServer {
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     /// The threads end when it is closed.
     running: Option<UnixStream>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
+struct ServerShared {
     state: Arc<SharedState<DiskStorage>>,
     tables: Arc<Tables>,
     directory: PathBuf,
@@ -61,7 +61,7 @@ impl StateWriter {
     pub(crate) fn serve(&self, monitor: Arc<CrawlMonitor>, control: CrawlControl) -> io::Result<StateServer> {
         let listener = socket::create(&self.directory)?;
         let (running, stopped) = UnixStream::pair()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerShared {
             state: Arc::clone(&self.shared),
             tables: Arc::clone(&self.tables),
             directory: self.directory.clone(),
@@ -113,7 +113,7 @@ impl Drop for StateServer {
     }
 }
 
-impl Shared {
+impl ServerShared {
     /// Serves one connection after the other.
     fn serve(&self, reader: usize) {
         while self.wait_for_connection() {

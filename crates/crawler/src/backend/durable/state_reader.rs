@@ -45,9 +45,9 @@ const USE_PER_OPENING: u32 = 4;
 const MAX_USE: Duration = Duration::from_secs(5);
 
 /// A state, opened for reading. If a process runs the crawl, that process replies from its last commit.
-pub struct StateReader(Source);
+pub struct StateReader(StateAccess);
 
-enum Source {
+enum StateAccess {
     /// No process uses the state in this directory. Others may use it at this time again.
     File(Box<FileReader>, PathBuf, Instant),
     /// A process runs the crawl in this directory.
@@ -140,14 +140,14 @@ impl StateReader {
             attempts += 1;
             // While the lock is waited for, the process replies at once.
             if let Ok(StateReply::Status(_)) = socket::send(directory, &StateQuery::Status) {
-                return Ok(StateReader(Source::Process(directory.to_owned())));
+                return Ok(StateReader(StateAccess::Process(directory.to_owned())));
             }
             let started = Instant::now();
             match open(directory) {
                 Ok(tables) => {
                     let reader = Box::new(FileReader::new(Arc::new(tables), directory)?);
                     let until = Instant::now() + (USE_PER_OPENING * started.elapsed()).min(MAX_USE);
-                    return Ok(StateReader(Source::File(reader, directory.to_owned(), until)));
+                    return Ok(StateReader(StateAccess::File(reader, directory.to_owned(), until)));
                 }
                 Err(Error::State(error))
                     if error.kind() == StorageErrorKind::InUse && attempts < ATTEMPTS => {}
@@ -328,10 +328,10 @@ impl StateReader {
 
     /// Lets others use the state for a moment, if it was used long enough.
     fn pause(&mut self) {
-        if let Source::File(_, directory, until) = &mut self.0
+        if let StateAccess::File(_, directory, until) = &mut self.0
             && Instant::now() >= *until
         {
-            self.0 = Source::Process(std::mem::take(directory));
+            self.0 = StateAccess::Process(std::mem::take(directory));
             thread::sleep(SEARCH_PAUSE);
         }
     }
@@ -356,8 +356,8 @@ impl StateReader {
     fn reply(&mut self, query: StateQuery) -> Result<StateReply, Error> {
         loop {
             let directory = match &mut self.0 {
-                Source::File(reader, ..) => return Ok(query.reply(reader)?),
-                Source::Process(directory) => directory.clone(),
+                StateAccess::File(reader, ..) => return Ok(query.reply(reader)?),
+                StateAccess::Process(directory) => directory.clone(),
             };
             match socket::send(&directory, &query) {
                 Ok(reply) => return Ok(reply),

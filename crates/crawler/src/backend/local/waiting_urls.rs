@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::domain_entry::DomainEntry;
-use self::host::Host;
+use self::host::HostUrls;
 use self::most_waiting::FoundHosts;
 use self::workers::{ReadyDomains, Workers};
 use super::super::{BackendError, NoRequest, WorkerId};
@@ -62,7 +62,7 @@ pub(super) struct WaitingUrls<Q> {
     domain_ttl: Duration,
     queues: PriorityQueues,
     random: Random,
-    hosts: KeyedMap<Arc<str>, Host<Q>>,
+    hosts: KeyedMap<Arc<str>, HostUrls<Q>>,
     domains: KeyedMap<Domain, DomainEntry>,
     /// Domains without an owner that have a URL to lease.
     unowned: ReadyDomains,
@@ -253,7 +253,7 @@ impl<Q: Default> WaitingUrls<Q> {
                 }
                 let (name, domain): (Arc<str>, _) = (key.into(), task.domain());
                 let is_blocked = self.is_host_blocked(key);
-                self.hosts.insert(Arc::clone(&name), Host { is_blocked, ..Host::new(domain) });
+                self.hosts.insert(Arc::clone(&name), HostUrls { is_blocked, ..HostUrls::new(domain) });
                 name
             }
         };
@@ -401,7 +401,7 @@ impl<Q: Default> WaitingUrls<Q> {
         for domain in waiting {
             self.list_domain(&domain, now);
         }
-        let waits = |(name, host): (&Arc<str>, &mut Host<Q>)| {
+        let waits = |(name, host): (&Arc<str>, &mut HostUrls<Q>)| {
             std::mem::take(&mut host.has_timer).then(|| Arc::clone(name))
         };
         for name in self.hosts.iter_mut().filter_map(waits).collect::<Vec<_>>() {

@@ -18,7 +18,7 @@ pub struct Address {
     /// Whether it is `rediss`, with TLS.
     pub(super) tls: bool,
     /// One server, the seeds of a cluster, or Sentinels.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<ServerAddress>,
     /// The name under which the Sentinels know the primary.
     pub(super) primary: Option<String>,
     pub(super) user: Option<String>,
@@ -28,12 +28,12 @@ pub struct Address {
 
 /// A server or a Sentinel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Node {
+pub(super) struct ServerAddress {
     pub(super) host: String,
     pub(super) port: u16,
 }
 
-impl fmt::Display for Node {
+impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host.contains(':') {
             true => write!(f, "[{}]:{}", self.host, self.port),
@@ -69,7 +69,7 @@ impl Address {
             Some(primary) => ("+sentinel", format!("/{primary}")),
             None => ("", String::new()),
         };
-        let nodes: Vec<String> = self.nodes.iter().map(Node::to_string).collect();
+        let nodes: Vec<String> = self.nodes.iter().map(ServerAddress::to_string).collect();
         let database = if self.database == 0 { String::new() } else { format!("/{}", self.database) };
         format!("{scheme}{sentinel}://{credentials}{}{primary}{database}", nodes.join(","))
     }
@@ -145,7 +145,7 @@ fn parse(text: &str, password: Option<&str>) -> Result<Address, String> {
     Ok(Address { tls, nodes, primary, user, password, database })
 }
 
-fn parse_node(text: &str, default_port: u16) -> Result<Node, String> {
+fn parse_node(text: &str, default_port: u16) -> Result<ServerAddress, String> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
         _ => (text, None),
@@ -163,7 +163,7 @@ fn parse_node(text: &str, default_port: u16) -> Result<Node, String> {
         Some(Ok(port @ 1..)) => port,
         Some(_) => return Err(format!("the port of {host} is not a number from 1 to 65535")),
     };
-    Ok(Node { host, port })
+    Ok(ServerAddress { host, port })
 }
 
 fn parse_primary(text: &str) -> Result<String, String> {
@@ -202,11 +202,11 @@ mod tests {
     #[test]
     fn an_address_is_a_server_the_seeds_of_a_cluster_or_the_sentinels_of_a_primary() {
         let plain = address("redis://example.test");
-        assert_eq!(plain.nodes, [Node { host: "example.test".into(), port: 6379 }]);
+        assert_eq!(plain.nodes, [ServerAddress { host: "example.test".into(), port: 6379 }]);
         assert!(!plain.tls && plain.primary.is_none() && plain.database == 0);
         let cluster = address("rediss://10.0.0.1:7000,[::1]:7001,other/");
         assert_eq!(
-            cluster.nodes.iter().map(Node::to_string).collect::<Vec<_>>(),
+            cluster.nodes.iter().map(ServerAddress::to_string).collect::<Vec<_>>(),
             ["10.0.0.1:7000", "[::1]:7001", "other:6379"]
         );
         assert!(cluster.tls);

@@ -17,7 +17,7 @@ type ChangedRows = HashMap<u64, Option<Vec<u8>>>;
 
 /// Changes that are written together, atomically.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct RedisBatch {
     pub(super) number: u64,
     pub(super) tasks: ChangedRows,
     pub(super) leases: HashMap<u64, Option<LeaseRow>>,
@@ -48,9 +48,9 @@ pub(super) struct Batch {
     pub(super) status: Option<Vec<u8>>,
 }
 
-impl Batch {
-    pub(super) fn new(number: u64) -> Batch {
-        Batch { number, ..Batch::default() }
+impl RedisBatch {
+    pub(super) fn new(number: u64) -> RedisBatch {
+        RedisBatch { number, ..RedisBatch::default() }
     }
 
     /// Whether there are no changes.
@@ -92,7 +92,7 @@ impl Batch {
         if let Some(status) = &self.status {
             to = to.write(("SET", keys.of("status"), status));
         }
-        let Batch { tasks, depths, reasons, pages, .. } = self;
+        let RedisBatch { tasks, depths, reasons, pages, .. } = self;
         for (name, rows) in [("tasks", tasks), ("depths", depths), ("reasons", reasons), ("pages", pages)] {
             to = to.write_rows(&keys.of(name), rows.iter().map(|(id, row)| (id.to_le_bytes(), row.as_ref())));
         }

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use self::exchange::Exchange;
+use self::exchange::MessageExchange;
 use super::super::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
     DiscoveredUrl, DomainTransfer, HostClaim, HostDelay, Lease, Snapshot, TaskId, TransferResult,
@@ -25,7 +25,7 @@ use super::super::{
 };
 use super::Result;
 use super::connection::Call;
-use super::control::Shared as CrawlShared;
+use super::control::OpenedCrawl;
 use super::data::CrawlData;
 use super::home::AbortOnDrop;
 use super::messages::{FrontierMessage, LeaseRef, NewContent, Position, Request, Session, decode};
@@ -56,7 +56,7 @@ const ROBOTS_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The backend of one worker.
 pub struct RemoteBackend {
-    shared: Arc<Shared>,
+    shared: Arc<ClientShared>,
     config: BackendConfig,
     key: HashKey,
     /// The shingles of stored pages that were compared exactly.
@@ -67,8 +67,8 @@ pub struct RemoteBackend {
     _exchange: AbortOnDrop<()>,
 }
 
-struct Shared {
-    exchange: Mutex<Exchange>,
+struct ClientShared {
+    exchange: Mutex<MessageExchange>,
     /// Wakes the sender.
     to_send: Notify,
     /// Wakes the tasks that wait until fewer page bodies wait.
@@ -82,10 +82,10 @@ struct Shared {
 
 impl RemoteBackend {
     /// Joins a crawl as the worker of this number, since a time by Redis's clock.
-    pub(super) fn join(crawl: &CrawlShared, worker: WorkerId, joined_at: u64) -> RemoteBackend {
+    pub(super) fn join(crawl: &OpenedCrawl, worker: WorkerId, joined_at: u64) -> RemoteBackend {
         let session = Session { joined_at, restarts: 0, random: secret() as u64 };
-        let shared = Arc::new(Shared {
-            exchange: Mutex::new(Exchange::new(session)),
+        let shared = Arc::new(ClientShared {
+            exchange: Mutex::new(MessageExchange::new(session)),
             to_send: Notify::new(),
             bodies_stored: Notify::new(),
             leased: Notify::new(),
@@ -142,13 +142,13 @@ impl RemoteBackend {
     }
 }
 
-impl Shared {
-    fn exchange(&self) -> MutexGuard<'_, Exchange> {
+impl ClientShared {
+    fn exchange(&self) -> MutexGuard<'_, MessageExchange> {
         self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same, or the error after which nothing is sent any more.
-    fn working(&self) -> Result<MutexGuard<'_, Exchange>> {
+    fn working(&self) -> Result<MutexGuard<'_, MessageExchange>> {
         let exchange = self.exchange();
         exchange.failure.clone().map_or(Ok(exchange), Err)
     }

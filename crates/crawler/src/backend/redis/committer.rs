@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::super::BackendError;
 use super::super::durable::checkpoint::Checkpoint;
 use super::Result;
-use super::batch::Batch;
+use super::batch::RedisBatch;
 use super::frontier_process::{FrontierEnd, FrontierProcess};
 use super::messages::encode;
 use super::write_if::WriteIf;
@@ -49,7 +49,7 @@ impl FrontierProcess {
     }
 
     /// Takes the collected changes. An empty batch is taken only for a status that is due.
-    fn take(&self, with_status: bool, is_status_due: bool) -> Result<Option<Batch>> {
+    fn take(&self, with_status: bool, is_status_due: bool) -> Result<Option<RedisBatch>> {
         self.backend.inspect(|state| {
             state.storage.committed.borrow().clone()?;
             if self.backend.shared.is_broken() {
@@ -63,14 +63,14 @@ impl FrontierProcess {
             let checkpoint = Checkpoint::from_state(state, 0).to_bytes();
             let status = with_status.then(|| serde_json::to_vec(&state.snapshot()).unwrap_or_default());
             let storage = &mut state.storage;
-            let next = Batch::new(storage.batch.number + 1);
+            let next = RedisBatch::new(storage.batch.number + 1);
             let batch = std::mem::replace(&mut storage.batch, next);
             let sessions = encode(&storage.sessions);
-            Ok(Some(Batch { checkpoint, sessions, status, ..batch }))
+            Ok(Some(RedisBatch { checkpoint, sessions, status, ..batch }))
         })
     }
 
-    async fn write(&self, batch: Batch) -> Result<Option<FrontierEnd>> {
+    async fn write(&self, batch: RedisBatch) -> Result<Option<FrontierEnd>> {
         let last = if batch.number == 1 { String::new() } else { (batch.number - 1).to_string() };
         let write = WriteIf::default().condition(("GET", self.data.keys.of("epoch")), self.epoch);
         let write = batch.write(&self.data.keys, write.condition(("GET", self.data.keys.of("batch")), last));

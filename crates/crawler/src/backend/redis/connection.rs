@@ -22,14 +22,14 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
 pub use self::checks::Persistence;
-use self::failure::Failure;
-use self::link::Link;
+use self::failure::CommandFailure;
+use self::link::ServerConnection;
 pub use self::outage::Notice;
-use self::outage::{Outage, Waiting};
+use self::outage::{Outage, WaitingCommand};
 use self::servers::Servers;
 use super::super::BackendError;
 use super::Result;
-use super::address::{Address, Node};
+use super::address::{Address, ServerAddress};
 use super::home::Home;
 use super::scripts::Lua;
 use crate::error::{StorageError, StorageErrorKind};
@@ -81,7 +81,7 @@ pub(super) struct Call {
     command: Cmd,
     /// Commands for one server that are sent and repeated together, instead of `command`.
     sequence: Option<Pipeline>,
-    target: Target,
+    target: CallTarget,
     /// The script that it runs.
     script: Option<&'static Lua>,
     /// Whether the server waits before it replies.
@@ -89,10 +89,10 @@ pub(super) struct Call {
 }
 
 /// The server that a command is for.
-enum Target {
+enum CallTarget {
     /// The one that has this key.
     Key(String),
-    Server(Arc<Node>),
+    Server(Arc<ServerAddress>),
 }
 
 impl Call {
@@ -104,15 +104,15 @@ impl Call {
 
     /// A command for the server that has a key. The key is no argument yet.
     pub(super) fn for_key(name: &str, key: impl Into<String>) -> Call {
-        Call::with_target(name, Target::Key(key.into()))
+        Call::with_target(name, CallTarget::Key(key.into()))
     }
 
     /// A command for one server.
-    pub(super) fn for_server(name: &str, server: &Arc<Node>) -> Call {
-        Call::with_target(name, Target::Server(Arc::clone(server)))
+    pub(super) fn for_server(name: &str, server: &Arc<ServerAddress>) -> Call {
+        Call::with_target(name, CallTarget::Server(Arc::clone(server)))
     }
 
-    fn with_target(name: &str, target: Target) -> Call {
+    fn with_target(name: &str, target: CallTarget) -> Call {
         Call { command: cmd(name), sequence: None, target, script: None, waits: false }
     }
 
@@ -169,7 +169,7 @@ pub(super) struct Confirmation {
 
 /// What was sent so far.
 #[derive(Default)]
-struct Traffic {
+struct TrafficCounter {
     connections: AtomicU64,
     round_trips: AtomicU64,
     commands: AtomicU64,
@@ -179,16 +179,16 @@ struct Traffic {
 
 /// A connection that reconnects after an outage. Clones share it.
 #[derive(Clone)]
-pub(super) struct Connection {
-    shared: Arc<Shared>,
+pub(super) struct RedisConnection {
+    shared: Arc<ConnectionShared>,
     /// The links to the servers that were used so far.
-    links: Arc<Mutex<Vec<Arc<Link>>>>,
+    links: Arc<Mutex<Vec<Arc<ServerConnection>>>>,
     /// When to give up, while the connection is opened.
     deadline: Option<Instant>,
 }
 
 /// What the connections of a process have in common.
-struct Shared {
+struct ConnectionShared {
     /// The address of Redis for messages, without user name and password.
     address: String,
     servers: Servers,
@@ -197,36 +197,36 @@ struct Shared {
     /// How long an outage may last; `None` for no limit.
     limit: Option<Duration>,
     stop: StopHandle,
-    traffic: Traffic,
+    traffic: TrafficCounter,
 }
 
-impl Connection {
+impl RedisConnection {
     /// Connects, and checks that a crawl is safe there.
-    pub(super) async fn open(address: &Address, options: RedisConnectOptions) -> Result<Connection> {
+    pub(super) async fn open(address: &Address, options: RedisConnectOptions) -> Result<RedisConnection> {
         let RedisConnectOptions { connect_timeout, retry_forever, stop, notice, extra_roots } = options;
         let home = Home::new()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ConnectionShared {
             address: address.to_string(),
             servers: Servers::new(address.clone(), &extra_roots),
             outage: Arc::new(Outage::new(address.to_string(), notice, home.handle())),
             home,
             limit: (!retry_forever).then_some(connect_timeout),
             stop,
-            traffic: Traffic::default(),
+            traffic: TrafficCounter::default(),
         });
         let deadline = Some(Instant::now() + connect_timeout);
-        let opening = Connection { shared, links: Arc::default(), deadline };
+        let opening = RedisConnection { shared, links: Arc::default(), deadline };
         opening.retry(|| opening.shared.servers.look_up(Instant::now())).await?;
         if address.primary.is_some() {
             opening.watch_primary();
         }
         opening.check().await?;
-        Ok(Connection { deadline: None, ..opening })
+        Ok(RedisConnection { deadline: None, ..opening })
     }
 
     /// Another connection to the same servers, for commands that wait there: those of this one do not wait for them.
-    pub(super) fn another(&self) -> Connection {
-        Connection { links: Arc::default(), ..self.clone() }
+    pub(super) fn another(&self) -> RedisConnection {
+        RedisConnection { links: Arc::default(), ..self.clone() }
     }
 
     /// The address of Redis, without user name and password.
@@ -243,7 +243,7 @@ impl Connection {
     /// Round trips and commands so far, of all connections to these servers. Commands under way at the same time share a
     /// round trip.
     pub(super) fn traffic(&self) -> (u64, u64) {
-        let Traffic { round_trips, commands, .. } = &self.shared.traffic;
+        let TrafficCounter { round_trips, commands, .. } = &self.shared.traffic;
         (round_trips.load(Ordering::Relaxed), commands.load(Ordering::Relaxed))
     }
 
@@ -309,7 +309,7 @@ impl Connection {
         })
     }
 
-    async fn send(&self, call: &Call, confirmation: Option<Confirmation>) -> Result<Value, Failure> {
+    async fn send(&self, call: &Call, confirmation: Option<Confirmation>) -> Result<Value, CommandFailure> {
         let servers = &self.shared.servers;
         let server = servers.server_for(&call.target)?;
         let sent = self.link(&server).send(&self.shared, call, confirmation).await;
@@ -317,44 +317,47 @@ impl Connection {
         match servers.has(&server) {
             true => Ok(value),
             // What the server wrote is lost.
-            false => Err(Failure::Disconnected("another server has become the primary".into())),
+            false => Err(CommandFailure::Disconnected("another server has become the primary".into())),
         }
     }
 
-    fn link(&self, server: &Arc<Node>) -> Arc<Link> {
+    fn link(&self, server: &Arc<ServerAddress>) -> Arc<ServerConnection> {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(link) = links.iter().find(|link| Arc::ptr_eq(&link.server, server)) {
             return Arc::clone(link);
         }
         links.retain(|link| self.shared.servers.has(&link.server));
-        let link = Arc::new(Link::new(Arc::clone(server)));
+        let link = Arc::new(ServerConnection::new(Arc::clone(server)));
         links.push(Arc::clone(&link));
         link
     }
 
     /// Repeats an operation until it succeeds or fails for good.
-    async fn retry<T, F: Future<Output = Result<T, Failure>>>(&self, attempt: impl Fn() -> F) -> Result<T> {
-        let Shared { servers, outage, address, stop, .. } = &*self.shared;
-        let (start, mut pause, mut waiting) = (Instant::now(), Duration::ZERO, None::<Waiting>);
-        let mut failure = Failure::Disconnected("no answer".into());
+    async fn retry<T, F: Future<Output = Result<T, CommandFailure>>>(
+        &self,
+        attempt: impl Fn() -> F,
+    ) -> Result<T> {
+        let ConnectionShared { servers, outage, address, stop, .. } = &*self.shared;
+        let (start, mut pause, mut waiting) = (Instant::now(), Duration::ZERO, None::<WaitingCommand>);
+        let mut failure = CommandFailure::NoReply("no reply".into());
         loop {
             let attempted = Instant::now();
             tokio::select! {
                 biased;
                 result = attempt() => match result {
                     Ok(value) => {
-                        waiting.into_iter().for_each(Waiting::answered);
+                        waiting.into_iter().for_each(WaitingCommand::replied);
                         return Ok(value);
                     }
                     Err(failed) => failure = failed,
                 },
                 () = self.stop_waiting(), if waiting.is_some() || stop.is_stop_requested() => {
-                    waiting.into_iter().for_each(Waiting::give_up);
+                    waiting.into_iter().for_each(WaitingCommand::give_up);
                     return Err(failure.error(address));
                 }
             }
             if !failure.is_temporary() {
-                waiting.into_iter().for_each(Waiting::answered);
+                waiting.into_iter().for_each(WaitingCommand::replied);
                 return Err(failure.error(address));
             }
             match &waiting {
@@ -362,11 +365,12 @@ impl Connection {
                 None => waiting = Some(outage.wait(start, &failure)),
             }
             if self.is_too_late(start) {
-                waiting.into_iter().for_each(Waiting::give_up);
+                waiting.into_iter().for_each(WaitingCommand::give_up);
                 return Err(failure.error(address));
             }
             // After an idle connection was closed or a slot has moved, the next attempt succeeds.
-            let is_short = matches!(failure, Failure::Disconnected(_)) || failure.is("MOVED");
+            let is_short = matches!(failure, CommandFailure::NoReply(_) | CommandFailure::Disconnected(_))
+                || failure.is("MOVED");
             let needs_pause = !is_short || !pause.is_zero();
             pause = (2 * pause).clamp(FIRST_PAUSE, MAX_PAUSE);
             if needs_pause {
@@ -402,7 +406,7 @@ impl Connection {
             loop {
                 sleep(WATCH_INTERVAL).await;
                 let Some(shared) = shared.upgrade() else { return };
-                // If no Sentinel answers, the primary stays.
+                // If no Sentinel replies, the primary stays.
                 let _ = shared.servers.look_up(Instant::now()).await;
             }
         });

@@ -8,7 +8,7 @@ use redis::FromRedisValue;
 use super::super::{AdmitCounts, BackendError, DiscoveredUrl, Snapshot, WorkerId};
 use super::Result;
 use super::client::RemoteBackend;
-use super::connection::{Call, Confirmation, Connection, Persistence};
+use super::connection::{Call, Confirmation, Persistence, RedisConnection};
 use super::data::CrawlData;
 use super::frontier_process::FrontierProcess;
 use super::members::Phase;
@@ -37,15 +37,15 @@ const SEED_INDEX_PART: usize = 1 << 20;
 const SEEDS_PER_MESSAGE: usize = 1_000;
 
 /// A distributed crawl.
-pub struct CrawlControl {
-    pub(super) shared: Arc<Shared>,
+pub struct DistributedCrawl {
+    pub(super) shared: Arc<OpenedCrawl>,
     /// For commands that wait for replicas. Heartbeats do not wait for them.
-    confirming: Connection,
+    confirming: RedisConnection,
 }
 
 /// What the operations on a crawl need.
-pub(super) struct Shared {
-    pub(super) place: RedisCrawl,
+pub(super) struct OpenedCrawl {
+    pub(super) redis_crawl: RedisCrawl,
     pub(super) data: CrawlData,
     pub(super) settings: BackendConfig,
     pub(super) key: HashKey,
@@ -64,30 +64,36 @@ pub enum Stored {
     Over,
 }
 
-impl CrawlControl {
+impl DistributedCrawl {
     /// Begins a crawl, or joins the one of this name. Then the settings must be the same, except for the number of workers
     /// and larger budgets.
-    pub async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<CrawlControl> {
-        Ok(CrawlControl::new(opening::open(place, settings, true).await?))
+    pub async fn open(redis_crawl: RedisCrawl, settings: BackendConfig) -> Result<DistributedCrawl> {
+        Ok(DistributedCrawl::new(opening::open(redis_crawl, settings, true).await?))
     }
 
     /// Joins the crawl of this name. An error if Redis does not have it.
-    pub async fn open_existing(place: RedisCrawl, settings: BackendConfig) -> Result<CrawlControl> {
-        Ok(CrawlControl::new(opening::open(place, settings, false).await?))
+    pub async fn open_existing(redis_crawl: RedisCrawl, settings: BackendConfig) -> Result<DistributedCrawl> {
+        Ok(DistributedCrawl::new(opening::open(redis_crawl, settings, false).await?))
     }
 
     /// Looks at a crawl that exists, to show its status or to stop it.
-    pub async fn attach(place: RedisCrawl) -> Result<CrawlControl> {
-        Ok(CrawlControl::new(opening::attach(place).await?))
+    pub async fn attach(redis_crawl: RedisCrawl) -> Result<DistributedCrawl> {
+        Ok(DistributedCrawl::new(opening::attach(redis_crawl).await?))
     }
 
-    fn new(shared: Shared) -> CrawlControl {
-        CrawlControl { confirming: shared.data.connection.another(), shared: Arc::new(shared) }
+    fn new(shared: OpenedCrawl) -> DistributedCrawl {
+        DistributedCrawl { confirming: shared.data.connection.another(), shared: Arc::new(shared) }
     }
 
     /// Removes everything of a crawl, whatever state it is in, and returns how many keys that were.
-    pub async fn purge(place: &RedisCrawl) -> Result<u64> {
-        place.connect().await?.purge().await
+    pub async fn purge(redis_crawl: &RedisCrawl) -> Result<u64> {
+        redis_crawl.connect().await?.purge(false).await
+    }
+
+    /// The same for a crawl whose members have just left it. Its controller is no member, and learns from a marker that the crawl was
+    /// purged.
+    pub async fn purge_stopped(redis_crawl: &RedisCrawl) -> Result<u64> {
+        redis_crawl.connect().await?.purge(true).await
     }
 
     /// The settings with which the crawl was started. The number of workers is not known.
@@ -108,12 +114,12 @@ impl CrawlControl {
     /// Distinguishes this crawl from all others, also from those of the same name.
     pub fn identity(&self) -> CrawlIdentity {
         let id = format!("{:016x}", self.shared.key.short_url_id("the crawl itself"));
-        CrawlIdentity { name: self.shared.place.crawl.clone(), id }
+        CrawlIdentity { name: self.shared.redis_crawl.crawl.clone(), id }
     }
 
     /// The name of the crawl, and where Redis is, without user name and password.
     pub fn name_and_address(&self) -> (&str, &str) {
-        (&self.shared.place.crawl, self.shared.data.connection.address())
+        (&self.shared.redis_crawl.crawl, self.shared.data.connection.address())
     }
 
     /// What the server may lose of the crawl, if anything.

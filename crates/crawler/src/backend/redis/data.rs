@@ -7,7 +7,7 @@ use redis::FromRedisValue;
 
 use super::super::{BackendError, Snapshot};
 use super::Result;
-use super::connection::{Call, Connection};
+use super::connection::{Call, RedisConnection};
 use super::keys::CrawlKeys;
 use super::messages::{Position, decode};
 use super::records::{CompletedRecord, ReasonRow};
@@ -41,7 +41,7 @@ pub(super) type Row = (Vec<u8>, Vec<u8>);
 /// The data of a crawl. Clones share the connection.
 #[derive(Clone)]
 pub(super) struct CrawlData {
-    pub(super) connection: Connection,
+    pub(super) connection: RedisConnection,
     pub(super) keys: CrawlKeys,
 }
 
@@ -196,10 +196,11 @@ impl CrawlData {
         Ok(entries.filter_map(|(id, (_, message))| Some((id.parse().ok()?, message))).collect())
     }
 
-    /// Removes everything of the crawl, whatever state it is in, in small steps. Returns how many keys that were.
-    pub(super) async fn purge(&self) -> Result<u64> {
+    /// Removes everything of the crawl, whatever state it is in, in small steps. Returns how many keys that were. For processes that
+    /// use the crawl, it leaves a marker: if it has members, or if `leaves_marker`.
+    pub(super) async fn purge(&self, leaves_marker: bool) -> Result<u64> {
         let (members, marker) = (self.keys.of_members("members"), self.keys.of_members("purged"));
-        if self.connection.one::<u64>(Call::new("HLEN", &members)).await? > 0 {
+        if leaves_marker || self.connection.one::<u64>(Call::new("HLEN", &members)).await? > 0 {
             self.connection.one::<()>(Call::new("SET", &marker).arg((1, "EX", MARKER_TTL.as_secs()))).await?;
         }
         // The frontier and the workers can write nothing more from here on.

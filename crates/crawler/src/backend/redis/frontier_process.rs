@@ -13,12 +13,12 @@ use tokio::time::{Instant, sleep_until};
 use super::super::{Backend, BackendError, WorkerId};
 use super::Result;
 use super::connection::Confirmation;
-use super::control::Shared;
+use super::control::OpenedCrawl;
 use super::data::CrawlData;
 use super::home::AbortOnDrop;
 use super::messages::{Position, Reply};
 use super::restore;
-use super::server::{self, BudgetWaiter, DONE, State};
+use super::server::{self, BudgetWaiter, DONE, FrontierState};
 use super::storage::RedisStorage;
 use crate::backend::local::LocalBackend;
 use crate::error::StorageErrorKind;
@@ -53,7 +53,7 @@ pub struct FrontierProcess {
 
 impl FrontierProcess {
     /// Takes over the frontier of a crawl. Earlier frontiers can change nothing any more.
-    pub(super) async fn take_over(shared: &Arc<Shared>) -> Result<Arc<FrontierProcess>> {
+    pub(super) async fn take_over(shared: &Arc<OpenedCrawl>) -> Result<Arc<FrontierProcess>> {
         let at_home = Arc::clone(shared);
         // The clock of the thread is the crawl's.
         let take_over = async move {
@@ -137,7 +137,7 @@ impl FrontierProcess {
     }
 
     /// At the end of the crawl or of a budget there is no use in leases.
-    fn lease_to_all(&self, state: &mut State) -> Result<()> {
+    fn lease_to_all(&self, state: &mut FrontierState) -> Result<()> {
         match self.is_ending.load(Ordering::Relaxed) || state.budgets.exhausted().is_some() {
             true => Ok(()),
             false => server::lease_to_all(state),
@@ -200,7 +200,7 @@ impl FrontierProcess {
 
     /// Lets a new prioritizer start, with the URLs that an earlier one had taken.
     pub fn restart_prioritizer(&self) -> Result<()> {
-        self.change(State::restart_prioritizer)
+        self.change(FrontierState::restart_prioritizer)
     }
 
     /// Sets whether URLs are leased. At first they are.
@@ -213,8 +213,8 @@ impl FrontierProcess {
         self.change(|state| server::end_session(state, worker))
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) -> Result<()> {
-        let change = |state: &mut State| {
+    fn change(&self, change: impl FnOnce(&mut FrontierState)) -> Result<()> {
+        let change = |state: &mut FrontierState| {
             change(state);
             Ok(())
         };

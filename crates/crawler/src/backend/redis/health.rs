@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::super::BackendError;
-use super::connection::Connection;
+use super::connection::RedisConnection;
 
 /// The state of Redis; of a cluster, of all its servers together, but the memory of one. What a server does not report is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ fn both(one: Option<bool>, other: Option<bool>) -> Option<bool> {
 }
 
 /// Asks the servers.
-pub(super) async fn health(connection: &Connection) -> Result<RedisHealth, BackendError> {
+pub(super) async fn health(connection: &RedisConnection) -> Result<RedisHealth, BackendError> {
     let (mut health, asked) = (RedisHealth::default(), Instant::now());
     let information = connection.information().await?;
     // All servers are asked at the same time.

@@ -7,7 +7,7 @@ use super::super::{BackendError, WorkerId};
 use super::RedisCrawl;
 use super::Result;
 use super::connection::Call;
-use super::control::CrawlControl;
+use super::control::DistributedCrawl;
 use super::data::CrawlData;
 use super::scripts::{self, Lua};
 use super::write_if::WriteIf;
@@ -142,9 +142,9 @@ pub enum JoinResult {
 }
 
 /// The state of a crawl as the scripts return it.
-type StateReply = (String, String, u64, u64, u64, bool, u64, bool);
+type CrawlStateReply = (String, String, u64, u64, u64, bool, u64, bool);
 
-impl CrawlControl {
+impl DistributedCrawl {
     /// Takes a role, or that of a worker whose number is free; waits as a standby for one that is taken. The member `dead` is known to be dead, unless it has sent a
     /// heartbeat since.
     pub async fn join(
@@ -226,7 +226,7 @@ impl CrawlControl {
     }
 
     /// Starts a run of the crawl, with metadata for its processes. It does not end before it is
-    /// [running](CrawlControl::set_running).
+    /// [running](DistributedCrawl::set_running).
     pub async fn set_seeding(&self, metadata: &[u8]) -> Result<CrawlState> {
         self.set_phase("seeding", "", 0, metadata, "").await
     }
@@ -388,8 +388,8 @@ impl CrawlInfo {
 }
 
 /// What Redis has about a crawl apart from its settings; `None` if it was never started.
-pub async fn crawl_info(place: &RedisCrawl) -> Result<Option<CrawlInfo>> {
-    let data = place.connect().await?;
+pub async fn crawl_info(redis_crawl: &RedisCrawl) -> Result<Option<CrawlInfo>> {
+    let data = redis_crawl.connect().await?;
     let metadata = Call::new("HGET", data.keys.of_members("crawl")).arg("metadata");
     let Some(metadata) = data.connection.one(metadata).await? else { return Ok(None) };
     let has_result = data.connection.one(Call::new("EXISTS", data.keys.of_members("result"))).await?;
@@ -412,7 +412,9 @@ async fn list_members(data: &CrawlData) -> Result<(Vec<Member>, CrawlState)> {
     Ok((members, crawl_state(state)))
 }
 
-fn crawl_state((phase, end, run, version, elapsed, is_archived, live, is_watched): StateReply) -> CrawlState {
+fn crawl_state(
+    (phase, end, run, version, elapsed, is_archived, live, is_watched): CrawlStateReply,
+) -> CrawlState {
     let phase = match phase.as_str() {
         "seeding" => Phase::Seeding,
         "running" => Phase::Running,

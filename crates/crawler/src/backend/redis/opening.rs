@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::super::BackendError;
 use super::RedisCrawl;
 use super::Result;
-use super::connection::{Call, Confirmation, Connection};
-use super::control::Shared;
+use super::connection::{Call, Confirmation, RedisConnection};
+use super::control::OpenedCrawl;
 use super::data::CrawlData;
 use super::write_if::WriteIf;
 use crate::backend::local::{BackendConfig, HostLimits, secret};
@@ -38,11 +38,15 @@ const LAYOUT_FIELD: &str = "layout";
 const SECRET: &str = "secret";
 
 /// Joins the crawl of this name, or begins it if `may_begin`.
-pub(super) async fn open(place: RedisCrawl, settings: BackendConfig, may_begin: bool) -> Result<Shared> {
-    let data = place.connect().await?;
-    let (crawl, CrawlData { connection, keys }) = (&place.crawl, &data);
+pub(super) async fn open(
+    redis_crawl: RedisCrawl,
+    settings: BackendConfig,
+    may_begin: bool,
+) -> Result<OpenedCrawl> {
+    let data = redis_crawl.connect().await?;
+    let (crawl, CrawlData { connection, keys }) = (&redis_crawl.crawl, &data);
     let mut ours = described(&settings);
-    ours.insert("delay_ms", milliseconds(place.delay).to_string());
+    ours.insert("delay_ms", milliseconds(redis_crawl.delay).to_string());
     ours.insert(SECRET, format!("{:032x}", secret()));
     let hash = format!("{}settings", keys.settings);
     let theirs = loop {
@@ -69,18 +73,18 @@ pub(super) async fn open(place: RedisCrawl, settings: BackendConfig, may_begin: 
         connection.one::<u8>(write.call(&keys.settings)).await?;
     };
     let key = hash_key(connection, crawl, &theirs)?;
-    let replicas = match place.replicas {
+    let replicas = match redis_crawl.replicas {
         Some(replicas) => replicas.into(),
         None => connection.replicas().await?.min(1),
     };
     let confirmation = Confirmation { replicas, timeout: CONFIRM_TIMEOUT };
-    Ok(Shared { place, data, settings, key, confirmation })
+    Ok(OpenedCrawl { redis_crawl, data, settings, key, confirmation })
 }
 
 /// Looks at a crawl that exists, without joining it.
-pub(super) async fn attach(place: RedisCrawl) -> Result<Shared> {
-    let data = place.connect().await?;
-    let (crawl, CrawlData { connection, keys }) = (&place.crawl, &data);
+pub(super) async fn attach(redis_crawl: RedisCrawl) -> Result<OpenedCrawl> {
+    let data = redis_crawl.connect().await?;
+    let (crawl, CrawlData { connection, keys }) = (&redis_crawl.crawl, &data);
     let read = Call::new("HGETALL", format!("{}settings", keys.settings));
     let theirs: BTreeMap<String, String> = connection.one(read).await?;
     if theirs.is_empty() {
@@ -89,12 +93,12 @@ pub(super) async fn attach(place: RedisCrawl) -> Result<Shared> {
     let settings = settings_of(&theirs).ok_or_else(|| damaged(connection, crawl))?;
     let key = hash_key(connection, crawl, &theirs)?;
     let confirmation = Confirmation { replicas: 0, timeout: CONFIRM_TIMEOUT };
-    Ok(Shared { place, data, settings, key, confirmation })
+    Ok(OpenedCrawl { redis_crawl, data, settings, key, confirmation })
 }
 
 /// The error for a crawl that was never started, or was purged.
-pub fn no_such_crawl(place: &RedisCrawl) -> String {
-    no_such_crawl_at(&place.crawl, &place.address)
+pub fn no_such_crawl(redis_crawl: &RedisCrawl) -> String {
+    no_such_crawl_at(&redis_crawl.crawl, &redis_crawl.address)
 }
 
 fn no_such_crawl_at(crawl: &str, address: impl std::fmt::Display) -> String {
@@ -102,7 +106,7 @@ fn no_such_crawl_at(crawl: &str, address: impl std::fmt::Display) -> String {
 }
 
 /// The key of all hashes of a crawl.
-fn hash_key(connection: &Connection, crawl: &str, theirs: &BTreeMap<String, String>) -> Result<HashKey> {
+fn hash_key(connection: &RedisConnection, crawl: &str, theirs: &BTreeMap<String, String>) -> Result<HashKey> {
     let secret = theirs.get(SECRET).and_then(|secret| u128::from_str_radix(secret, 16).ok());
     secret.map(HashKey::new).ok_or_else(|| damaged(connection, crawl))
 }
@@ -112,7 +116,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(1 << 50)
 }
 
-fn damaged(connection: &Connection, crawl: &str) -> BackendError {
+fn damaged(connection: &RedisConnection, crawl: &str) -> BackendError {
     let address = connection.address();
     let message = format!("the crawl '{crawl}' on Redis at {address} is damaged; use another name");
     BackendError::redis(Damaged, message)

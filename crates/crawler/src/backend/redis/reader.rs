@@ -10,7 +10,7 @@ use super::super::durable::{UrlHistory, UrlStatus, admitted_form, admitted_forms
 use super::super::linking_pages::{FoundLinks, LinkSearch, LinkTargets, LinkingPages};
 use super::super::stored_url::{StoredUrl, has_failed};
 use super::Result;
-use super::control::{CrawlControl, Shared};
+use super::control::{DistributedCrawl, OpenedCrawl};
 use super::data::CrawlData;
 use super::messages::decode;
 use super::records::{CompletedRecord, ReasonRow};
@@ -41,7 +41,7 @@ struct KnownUrl {
     status: UrlStatus,
 }
 
-impl CrawlControl {
+impl DistributedCrawl {
     /// Extends the scope of the crawl by that of its seed lists.
     pub async fn extend_scope(&self, scope: Scope) -> Result<Scope> {
         let index = self.seed_index().await?;
@@ -50,14 +50,14 @@ impl CrawlControl {
 
     /// A stored page.
     pub async fn content(&self, url: &Url) -> Result<Option<Vec<u8>>> {
-        let Shared { data, key, .. } = &*self.shared;
+        let OpenedCrawl { data, key, .. } = &*self.shared;
         data.body(key.url_id(&admitted_form(url))).await
     }
 
     /// The outcome of a URL and how it was discovered; `None` if it was never admitted. Reads the records of all URLs: an
     /// index would take more memory than the records.
     pub async fn why(&self, url: &Url) -> Result<Option<UrlHistory>> {
-        let Shared { data, key, .. } = &*self.shared;
+        let OpenedCrawl { data, key, .. } = &*self.shared;
         let (forms, url) = (admitted_forms(url), admitted_form(url));
         let known = known_urls(data, *key).await?;
         let mut ids = forms.iter().map(|form| key.url_id(form));
@@ -119,7 +119,7 @@ impl CrawlControl {
         strip_query: &[String],
         deadline: Instant,
     ) -> Result<FoundLinks> {
-        let Shared { data, key, .. } = &*self.shared;
+        let OpenedCrawl { data, key, .. } = &*self.shared;
         let mut search = LinkSearch::new(*key, targets, strip_query);
         // A row may be read twice while the hash changes.
         let (mut cursor, mut known) = (0, HashSet::new());
@@ -153,7 +153,7 @@ impl CrawlControl {
     /// Calls `each` with every completed URL. A URL that was fetched again for its links has the outcome of the first time, which
     /// is the one that counts.
     pub async fn each_url(&self, mut each: impl FnMut(StoredUrl)) -> Result<()> {
-        let Shared { data, settings, .. } = &*self.shared;
+        let OpenedCrawl { data, settings, .. } = &*self.shared;
         let (mut next, mut known) = (Some(0), HashSet::new());
         while let Some(first) = next {
             let mut records;
@@ -170,7 +170,7 @@ impl CrawlControl {
     }
 
     async fn stored_urls(&self, records: &[CompletedRecord]) -> Result<Vec<StoredUrl>> {
-        let Shared { data, key, .. } = &*self.shared;
+        let OpenedCrawl { data, key, .. } = &*self.shared;
         let label = |record: &CompletedRecord| record.code.label();
         let is_page = |record: &CompletedRecord| label(record) == Outcome::Page.label();
         let is_found = |record: &CompletedRecord| record.from != record.id && has_failed(&label(record));

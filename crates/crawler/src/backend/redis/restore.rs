@@ -8,11 +8,11 @@ use super::super::durable::{restore_host, restore_page};
 use super::super::{TaskId, WorkerId};
 use super::Result;
 use super::connection::Call;
-use super::control::Shared;
+use super::control::OpenedCrawl;
 use super::data::CrawlData;
 use super::messages::{Position, decode};
 use super::records::LeaseRow;
-use super::server::State;
+use super::server::FrontierState;
 use super::storage::RedisStorage;
 use crate::backend::local::budgets::BudgetReservation;
 use crate::backend::local::memory_storage::MemoryStorage;
@@ -27,8 +27,8 @@ const LEASE_ID_BITS: u32 = 40;
 
 /// Takes over from the previous frontier, which can write nothing more, and reads the state back. Returns it with the number of
 /// this frontier.
-pub(super) async fn take_over(shared: &Shared, data: &CrawlData) -> Result<(State, u64)> {
-    let Shared { place, settings, key, confirmation, .. } = shared;
+pub(super) async fn take_over(shared: &OpenedCrawl, data: &CrawlData) -> Result<(FrontierState, u64)> {
+    let OpenedCrawl { redis_crawl, settings, key, confirmation, .. } = shared;
     let hosts = HostLimits { workers_share_throttle: false, ..settings.hosts.clone() };
     let config = BackendConfig { workers: 0, hosts, ..settings.clone() };
     let begun = Call::new("HGET", data.keys.of_members("crawl")).arg("begun");
@@ -45,7 +45,7 @@ pub(super) async fn take_over(shared: &Shared, data: &CrawlData) -> Result<(Stat
     };
     let (is_resumed, pending) = (checkpoint.last_task_id() > 0, checkpoint.pending());
     let memory = MemoryStorage::new(&config, *key);
-    let mut storage = RedisStorage::new(memory, config.keep_depths, place.delay, batch);
+    let mut storage = RedisStorage::new(memory, config.keep_depths, redis_crawl.delay, batch);
     if let Some(sessions) = data.get::<Option<Vec<u8>>>("sessions").await? {
         storage.sessions = decode(&sessions).ok_or_else(|| data.damaged())?;
     }
@@ -56,7 +56,7 @@ pub(super) async fn take_over(shared: &Shared, data: &CrawlData) -> Result<(Stat
         storage.memory.restore_completed(record.id, record.depth, record.code.has_links());
     };
     data.completed(restore_completed).await?;
-    let mut state = State::new(config, Clock::starting_at(checkpoint.active_time()), storage);
+    let mut state = FrontierState::new(config, Clock::starting_at(checkpoint.active_time()), storage);
     checkpoint.restore_into(&mut state);
     state.set_next_lease_id(epoch << LEASE_ID_BITS);
     restore_rows(&mut state, data).await?;
@@ -66,16 +66,16 @@ pub(super) async fn take_over(shared: &Shared, data: &CrawlData) -> Result<(Stat
         (Some(pending), 0) => state.counters.count_expired(pending),
         _ => return Err(data.damaged()),
     }
-    restore_hosts(&mut state, data, place.delay).await?;
+    restore_hosts(&mut state, data, redis_crawl.delay).await?;
     if is_resumed {
         // Requests of any worker may have been in flight.
-        state.cooldowns.set_for_all(place.delay.max(state.config.hosts.site_delay));
+        state.cooldowns.set_for_all(redis_crawl.delay.max(state.config.hosts.site_delay));
     }
     Ok((state, epoch))
 }
 
 /// Restores what is known about domains and pages, and the workers.
-async fn restore_rows(state: &mut State, data: &CrawlData) -> Result<()> {
+async fn restore_rows(state: &mut FrontierState, data: &CrawlData) -> Result<()> {
     let number = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.parse().ok();
     data.each("domains", |domain, pages| {
         state.popularity.resume(&Domain::named(std::str::from_utf8(&domain).ok()?), number(&pages)?);
@@ -100,7 +100,7 @@ async fn restore_rows(state: &mut State, data: &CrawlData) -> Result<()> {
 }
 
 /// Restores the pending URLs, and returns how many there are.
-async fn restore_tasks(state: &mut State, data: &CrawlData) -> Result<u64> {
+async fn restore_tasks(state: &mut FrontierState, data: &CrawlData) -> Result<u64> {
     let mut leases = data.by_id("leases", |row| decode::<LeaseRow>(row)).await?;
     let depths = data.by_id("depths", |depth| Some(Depth::from_le_bytes(depth.try_into().ok()?))).await?;
     let tasks = data.by_id("tasks", TaskRow::from_bytes).await?;
@@ -128,7 +128,7 @@ async fn restore_tasks(state: &mut State, data: &CrawlData) -> Result<u64> {
 }
 
 /// Restores the hosts. Their delays are remembered as long as URLs of them are leased, so the leases come first.
-async fn restore_hosts(state: &mut State, data: &CrawlData, default_delay: Duration) -> Result<()> {
+async fn restore_hosts(state: &mut FrontierState, data: &CrawlData, default_delay: Duration) -> Result<()> {
     let now = unix_millis();
     data.each("hosts", |host, row| {
         let (host, row) = (String::from_utf8(host).ok()?, HostRow::from_bytes(&row)?);

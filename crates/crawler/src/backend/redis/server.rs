@@ -17,7 +17,7 @@ const LEASE_BATCH: u64 = 32;
 /// The encoded result of a request that has none.
 pub(super) const DONE: Vec<u8> = Vec::new();
 
-pub(super) type State = LocalState<RedisStorage>;
+pub(super) type FrontierState = LocalState<RedisStorage>;
 
 /// A request that is replied to when the budget allows it.
 pub(super) struct BudgetWaiter {
@@ -29,7 +29,7 @@ pub(super) struct BudgetWaiter {
 
 /// Applies a message. Adds the requests that wait for the budget to `waiters`.
 pub(super) fn apply(
-    state: &mut State,
+    state: &mut FrontierState,
     position: Position,
     message: &[u8],
     waiters: &mut Vec<BudgetWaiter>,
@@ -48,7 +48,11 @@ pub(super) fn apply(
     Ok(())
 }
 
-fn apply_message(state: &mut State, message: WorkerMessage, waiters: &mut Vec<BudgetWaiter>) -> Result<()> {
+fn apply_message(
+    state: &mut FrontierState,
+    message: WorkerMessage,
+    waiters: &mut Vec<BudgetWaiter>,
+) -> Result<()> {
     let WorkerMessage { worker, session, .. } = message;
     let current = state.storage.sessions.get(&worker);
     match current {
@@ -102,7 +106,7 @@ fn apply_message(state: &mut State, message: WorkerMessage, waiters: &mut Vec<Bu
 }
 
 /// Asks all workers to return what is reserved for requests that cannot be sent yet: another request waits for the budget.
-fn return_reservations(state: &mut State) {
+fn return_reservations(state: &mut FrontierState) {
     let RedisStorage { sessions, batch, .. } = &mut state.storage;
     for (worker, session) in sessions {
         if std::mem::take(&mut session.has_reservations) {
@@ -112,7 +116,7 @@ fn return_reservations(state: &mut State) {
 }
 
 /// Updates the session of a worker with its latest message.
-fn update_session(state: &mut State, message: &WorkerMessage) {
+fn update_session(state: &mut FrontierState, message: &WorkerMessage) {
     let Some(session) = state.storage.sessions.get_mut(&message.worker) else { return };
     if message.number <= session.number {
         return;
@@ -128,7 +132,7 @@ fn update_session(state: &mut State, message: &WorkerMessage) {
     }
 }
 
-pub(super) fn end_session(state: &mut State, worker: WorkerId) {
+pub(super) fn end_session(state: &mut FrontierState, worker: WorkerId) {
     state.remove_worker(worker);
     state.storage.sessions.remove(&worker);
     state.storage.batch.replies.remove(&worker);
@@ -137,12 +141,12 @@ pub(super) fn end_session(state: &mut State, worker: WorkerId) {
 }
 
 /// The lease that a worker refers to, if it has not ended.
-fn lease_of(state: &State, LeaseRef { task_id, lease_id, depth }: LeaseRef) -> Option<Lease> {
+fn lease_of(state: &FrontierState, LeaseRef { task_id, lease_id, depth }: LeaseRef) -> Option<Lease> {
     state.active_lease(task_id, lease_id).map(|lease| Lease { depth, ..lease })
 }
 
 /// Applies a request, and returns its encoded result.
-fn apply_request(state: &mut State, worker: WorkerId, request: Request) -> Result<Vec<u8>> {
+fn apply_request(state: &mut FrontierState, worker: WorkerId, request: Request) -> Result<Vec<u8>> {
     Ok(match request {
         Request::Sync | Request::WaitForBudget(_) => DONE,
         Request::Admit(urls) => encode(&state.admit(&urls)?),
@@ -178,7 +182,7 @@ fn apply_request(state: &mut State, worker: WorkerId, request: Request) -> Resul
     })
 }
 
-fn store_content(state: &mut State, content: &NewContent) -> Result<StoreResult> {
+fn store_content(state: &mut FrontierState, content: &NewContent) -> Result<StoreResult> {
     let NewContent { url, fingerprint, body_bytes, is_seed, verdicts } = content;
     // A worker of the same version sends no damaged fingerprint.
     let Some(fingerprint) = Fingerprint::from_bytes(fingerprint) else {
@@ -190,7 +194,7 @@ fn store_content(state: &mut State, content: &NewContent) -> Result<StoreResult>
 }
 
 /// Leases URLs to all workers that accept some, in turns.
-pub(super) fn lease_to_all(state: &mut State) -> Result<()> {
+pub(super) fn lease_to_all(state: &mut FrontierState) -> Result<()> {
     loop {
         let sessions = state.storage.sessions.iter().map(|(worker, session)| (*worker, session.room()));
         let accepting: Vec<(WorkerId, u64)> = sessions.filter(|(_, room)| *room > 0).collect();
@@ -205,7 +209,7 @@ pub(super) fn lease_to_all(state: &mut State) -> Result<()> {
 }
 
 /// Leases up to `max` URLs to a worker, and returns how many.
-fn lease_to(state: &mut State, worker: WorkerId, max: usize) -> Result<usize> {
+fn lease_to(state: &mut FrontierState, worker: WorkerId, max: usize) -> Result<usize> {
     let leases = state.lease(worker, max)?;
     let count = leases.len();
     for lease in leases {

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 
 use super::super::durable::records::{BodyLocation, HostRow, PageRow, TaskRow};
 use super::super::{BackendError, Lease, TaskId, WorkerId};
-use super::batch::Batch;
+use super::batch::RedisBatch;
 use super::messages::{Position, Session, WorkerMessage, encode, encode_onto};
 use super::records::{CompletedRecord, LeaseRow, ReasonRow};
 use crate::backend::local::budgets::BudgetReservation;
@@ -25,7 +25,7 @@ use crate::url_record::Discovery;
 pub struct RedisStorage {
     pub(super) memory: MemoryStorage,
     /// The changes since the last batch was taken.
-    pub(super) batch: Batch,
+    pub(super) batch: RedisBatch,
     pub(super) committed: watch::Sender<Result<u64, BackendError>>,
     /// Wakes the committer: the batch may not be empty any more.
     pub(super) changed: Arc<Notify>,
@@ -87,7 +87,7 @@ impl RedisStorage {
     ) -> RedisStorage {
         RedisStorage {
             memory,
-            batch: Batch::new(last_batch + 1),
+            batch: RedisBatch::new(last_batch + 1),
             committed: watch::Sender::new(Ok(last_batch)),
             changed: Arc::default(),
             keep_depths,
@@ -219,7 +219,7 @@ impl Storage for RedisStorage {
     }
 
     fn fail(&mut self, error: &BackendError) {
-        self.batch = Batch::new(self.batch.number);
+        self.batch = RedisBatch::new(self.batch.number);
         Commit::fail_all(&self.committed, error);
         self.changed.notify_one();
     }

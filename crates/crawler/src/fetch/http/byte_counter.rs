@@ -64,7 +64,7 @@ pub type GrantFuture<'a> = Pin<Box<dyn Future<Output = Result<u64, Outcome>> + S
 
 /// Counts the body bytes of one request against those that are granted.
 pub struct ByteCounter<'b> {
-    counts: Mutex<Counts>,
+    counts: Mutex<ByteCounts>,
     budget: &'b dyn ByteBudget,
     /// Records the media type of a successful response.
     recorder: Option<&'b Recorder>,
@@ -82,7 +82,7 @@ pub struct RequestProgress {
 }
 
 #[derive(Default)]
-struct Counts {
+struct ByteCounts {
     read: BodyBytes,
     /// The part of `read` that the budget has counted.
     counted: BodyBytes,
@@ -94,7 +94,7 @@ struct Counts {
     progress: RequestProgress,
 }
 
-impl Counts {
+impl ByteCounts {
     /// The bytes that were read and not counted, as far as they are granted.
     fn uncounted(&self) -> BodyBytes {
         BodyBytes {
@@ -107,7 +107,7 @@ impl Counts {
 impl<'b> ByteCounter<'b> {
     /// A counter for a request that is granted this many bytes.
     pub fn new(granted: u64, budget: &'b dyn ByteBudget) -> ByteCounter<'b> {
-        let counts = Mutex::new(Counts { granted, ..Counts::default() });
+        let counts = Mutex::new(ByteCounts { granted, ..ByteCounts::default() });
         ByteCounter { counts, budget, recorder: None, exchange: None }
     }
 
@@ -178,7 +178,7 @@ impl<'b> ByteCounter<'b> {
         self.counts().progress.is_sent = is_sent;
     }
 
-    fn counts(&self) -> MutexGuard<'_, Counts> {
+    fn counts(&self) -> MutexGuard<'_, ByteCounts> {
         unpoisoned(&self.counts)
     }
 
@@ -259,7 +259,7 @@ impl<'b> ByteCounter<'b> {
                 (counts.counted, counts.granted) = (granted, 0);
                 uncounted
             };
-            let waiting = Waiting::start(self);
+            let waiting = WaitMeasure::start(self);
             let granted = self.budget.grant_more(uncounted).await?;
             drop(waiting);
             self.counts().granted = granted;
@@ -272,16 +272,16 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Measures how long a response waits for more bytes.
-struct Waiting<'c, 'b>(&'c ByteCounter<'b>);
+struct WaitMeasure<'c, 'b>(&'c ByteCounter<'b>);
 
-impl<'c, 'b> Waiting<'c, 'b> {
-    fn start(counter: &'c ByteCounter<'b>) -> Waiting<'c, 'b> {
+impl<'c, 'b> WaitMeasure<'c, 'b> {
+    fn start(counter: &'c ByteCounter<'b>) -> WaitMeasure<'c, 'b> {
         counter.counts().waiting_since = Some(Instant::now());
-        Waiting(counter)
+        WaitMeasure(counter)
     }
 }
 
-impl Drop for Waiting<'_, '_> {
+impl Drop for WaitMeasure<'_, '_> {
     fn drop(&mut self) {
         let mut counts = self.0.counts();
         if let Some(since) = counts.waiting_since.take() {

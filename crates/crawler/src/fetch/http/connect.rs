@@ -20,7 +20,7 @@ use tokio_rustls::client::TlsStream;
 use super::address::{AddressKinds, non_public_kind};
 use super::stream::ServerStream;
 use super::tls::{insecure_client_config, tls_client_config, tls_failure};
-use super::tunnel::{self, Target, proxy_failure};
+use super::tunnel::{self, TunnelTarget, proxy_failure};
 use crate::config::FetchConfig;
 use crate::origin::Origin;
 use crate::outcome::{CONNECTING, Outcome};
@@ -168,7 +168,7 @@ impl Connector {
             .await
             .map_err(|_| proxy_failure(proxy, format!("did not respond within {limit:?}")))??;
         if !proxy.forwards(origin) {
-            let target = Target { origin, address };
+            let target = TunnelTarget { origin, address };
             let opened = timeout_at(deadline, tunnel::open(proxy, &mut stream, &target));
             opened.await.map_err(|_| Outcome::ConnectionFailed {
                 cause: format!("the proxy {proxy} did not connect to {} within {limit:?}", target.name()),

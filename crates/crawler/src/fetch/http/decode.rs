@@ -46,13 +46,13 @@ pub enum DecodeError {
 }
 
 /// Takes decoded bytes as they come. Returns whether more are wanted.
-pub type Sink<'s> = &'s (dyn Fn(&[u8]) -> bool + Sync);
+pub type DecodedSink<'s> = &'s (dyn Fn(&[u8]) -> bool + Sync);
 
 /// Decodes one body.
 pub struct Decoder<'s> {
     codec: Codec,
     out: LimitedBuffer<'s>,
-    stage: Stage,
+    stage: StreamStage,
     /// Number of parts that were started after the first.
     more_parts: usize,
     /// The encoded bytes that are left, while the decoder pauses.
@@ -61,7 +61,7 @@ pub struct Decoder<'s> {
 
 /// The position in the encoded stream. gzip and zstd streams may have several parts (members or frames), each complete
 /// in itself, whose contents are concatenated.
-enum Stage {
+enum StreamStage {
     /// No bytes were received yet. An empty body is an empty page in every encoding.
     Empty,
     InsidePart,
@@ -106,7 +106,7 @@ type Brotli = BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>;
 struct LimitedBuffer<'s> {
     bytes: Vec<u8>,
     /// Gets the bytes instead of the buffer.
-    sink: Option<Sink<'s>>,
+    sink: Option<DecodedSink<'s>>,
     limit: usize,
     /// Capacity to reserve when the first bytes arrive.
     expected: usize,
@@ -178,11 +178,11 @@ impl<'s> Decoder<'s> {
             "zstd" => Codec::Zstd(zstd_decoder().map_err(|error| error.to_string())?),
             unknown => return Err(unknown.to_owned()),
         };
-        Ok(Decoder { codec, out, stage: Stage::Empty, more_parts: 0, paused: None })
+        Ok(Decoder { codec, out, stage: StreamStage::Empty, more_parts: 0, paused: None })
     }
 
     /// Hands the decoded bytes to a sink instead of keeping them. When the sink wants no more, the body counts as too large.
-    pub fn into_sink(mut self, sink: Sink<'s>) -> Decoder<'s> {
+    pub fn into_sink(mut self, sink: DecodedSink<'s>) -> Decoder<'s> {
         self.out.sink = Some(sink);
         self
     }
@@ -221,9 +221,9 @@ impl<'s> Decoder<'s> {
                 return Ok(());
             }
             match &mut self.stage {
-                Stage::Empty => self.stage = Stage::InsidePart,
-                Stage::InsidePart => {}
-                Stage::BetweenParts(start) => {
+                StreamStage::Empty => self.stage = StreamStage::InsidePart,
+                StreamStage::InsidePart => {}
+                StreamStage::BetweenParts(start) => {
                     if !start.is_empty() {
                         bytes = [&start[..], &bytes].concat().into();
                     }
@@ -232,7 +232,7 @@ impl<'s> Decoder<'s> {
                             *start = bytes.to_vec();
                             return Ok(());
                         }
-                        Some(false) => self.stage = Stage::Ended,
+                        Some(false) => self.stage = StreamStage::Ended,
                         Some(true) => {
                             self.more_parts += 1;
                             if self.more_parts >= MAX_PARTS {
@@ -240,19 +240,19 @@ impl<'s> Decoder<'s> {
                                 return Err(DecodeError::Corrupt(cause));
                             }
                             self.codec.restart().map_err(|error| self.decode_error(error))?;
-                            self.stage = Stage::InsidePart;
+                            self.stage = StreamStage::InsidePart;
                         }
                     }
                 }
-                Stage::Ended => return Ok(()),
+                StreamStage::Ended => return Ok(()),
             }
-            if matches!(self.stage, Stage::InsidePart) {
+            if matches!(self.stage, StreamStage::InsidePart) {
                 match self.feed_part(&bytes).map_err(|error| self.decode_error(error))? {
                     Fed::All => return Ok(()),
                     Fed::Paused { left } => bytes = bytes.split_off(bytes.len() - left),
                     Fed::Ended { left } => {
                         bytes = bytes.split_off(bytes.len() - left);
-                        self.stage = Stage::BetweenParts(Vec::new());
+                        self.stage = StreamStage::BetweenParts(Vec::new());
                     }
                 }
             }
@@ -309,13 +309,13 @@ impl<'s> Decoder<'s> {
 
     /// Whether the encoded stream has ended, so that further bytes do not belong to the body.
     pub fn has_ended(&self) -> bool {
-        matches!(self.stage, Stage::Ended)
+        matches!(self.stage, StreamStage::Ended)
     }
 
     /// Returns the decoded body, or an error if the stream is incomplete.
     pub fn finish(self) -> Result<Bytes, DecodeError> {
         let is_identity = matches!(self.codec, Codec::Identity { .. });
-        if is_identity || !matches!(self.stage, Stage::InsidePart) {
+        if is_identity || !matches!(self.stage, StreamStage::InsidePart) {
             Ok(self.into_partial())
         } else {
             Err(DecodeError::Corrupt("the stream is truncated".into()))

@@ -52,7 +52,7 @@ pub(super) struct HeadTee(Arc<Mutex<Copied>>);
 
 #[derive(Debug, Default)]
 struct Copied {
-    phase: Phase,
+    phase: CopyPhase,
     requested: Option<SystemTime>,
     request: Vec<u8>,
     response: Vec<u8>,
@@ -61,7 +61,7 @@ struct Copied {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum CopyPhase {
     /// Nothing is copied.
     #[default]
     Idle,
@@ -74,19 +74,19 @@ enum Phase {
 impl HeadTee {
     /// Copies the heads of the next request.
     pub(super) fn start(&self) {
-        *self.copied() = Copied { phase: Phase::Copying, ..Copied::default() };
+        *self.copied() = Copied { phase: CopyPhase::Copying, ..Copied::default() };
     }
 
     /// The heads of the request, once its response has begun.
     pub(super) fn take(&self) -> Option<Heads> {
         let Copied { phase, requested, request, response, .. } = std::mem::take(&mut *self.copied());
-        let requested = requested.filter(|_| phase == Phase::Complete)?;
+        let requested = requested.filter(|_| phase == CopyPhase::Complete)?;
         Some(Heads { requested, request, response })
     }
 
     pub(super) fn sent(&self, bytes: &[u8]) {
         let mut copied = self.copied();
-        if copied.phase == Phase::Copying {
+        if copied.phase == CopyPhase::Copying {
             copied.requested.get_or_insert_with(SystemTime::now);
             copied.request.extend_from_slice(bytes);
         }
@@ -103,7 +103,7 @@ impl HeadTee {
 
 impl Copied {
     fn received(&mut self, mut bytes: &[u8]) {
-        while self.phase == Phase::Copying && !bytes.is_empty() {
+        while self.phase == CopyPhase::Copying && !bytes.is_empty() {
             let end = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1);
             let (line, rest) = bytes.split_at(end);
             if self.response.len() + line.len() > MAX_HEAD_BYTES {
@@ -128,7 +128,7 @@ impl Copied {
             self.response.clear();
             self.line_start = 0;
         } else {
-            self.phase = Phase::Complete;
+            self.phase = CopyPhase::Complete;
         }
     }
 }

@@ -48,13 +48,13 @@ fn io_failure(proxy: &ProxyServer, error: &io::Error) -> Outcome {
 }
 
 /// What a proxy is to connect to.
-pub(super) struct Target<'a> {
+pub(super) struct TunnelTarget<'a> {
     pub(super) origin: &'a Origin,
     /// The server's address, if the crawler has looked it up.
     pub(super) address: Option<IpAddr>,
 }
 
-impl Target<'_> {
+impl TunnelTarget<'_> {
     /// Host and port.
     pub(super) fn name(&self) -> String {
         format!("{}:{}", self.origin.host, self.origin.port)
@@ -76,7 +76,7 @@ pub(super) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
 pub(super) async fn open<S: AsyncRead + AsyncWrite + Unpin>(
     proxy: &ProxyServer,
     stream: &mut S,
-    target: &Target<'_>,
+    target: &TunnelTarget<'_>,
 ) -> Result<(), Outcome> {
     match proxy.kind {
         ProxyKind::Http | ProxyKind::Https => http_connect(proxy, stream, target).await,
@@ -95,7 +95,7 @@ pub(super) fn credentials_rejected(proxy: &ProxyServer) -> Outcome {
 async fn http_connect<S: AsyncRead + AsyncWrite + Unpin>(
     proxy: &ProxyServer,
     stream: &mut S,
-    target: &Target<'_>,
+    target: &TunnelTarget<'_>,
 ) -> Result<(), Outcome> {
     let name = target.name();
     let mut request = format!("CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n").into_bytes();
@@ -218,7 +218,7 @@ async fn socks_authenticate<S: AsyncRead + AsyncWrite + Unpin>(
 async fn socks_connect<S: AsyncRead + AsyncWrite + Unpin>(
     proxy: &ProxyServer,
     stream: &mut S,
-    target: &Target<'_>,
+    target: &TunnelTarget<'_>,
 ) -> Result<(), Outcome> {
     let (failed, name) = (|error: io::Error| io_failure(proxy, &error), target.name());
     let request = socks_request(target)
@@ -256,7 +256,7 @@ async fn socks_connect<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 /// The request for a connection; `None` if the name is too long.
-fn socks_request(target: &Target<'_>) -> Option<Vec<u8>> {
+fn socks_request(target: &TunnelTarget<'_>) -> Option<Vec<u8>> {
     const CONNECT: u8 = 1;
     let mut request = vec![SOCKS5, CONNECT, 0];
     let literal = crate::proxy::parse_address(&target.origin.host);
@@ -322,7 +322,7 @@ mod tests {
                 let (mut ours, mut theirs) = tokio::io::duplex(1 << 16);
                 theirs.write_all(&reply).await.unwrap();
                 theirs.shutdown().await.unwrap();
-                let (proxy, target) = (proxy(url), Target { origin: &origin, address: None });
+                let (proxy, target) = (proxy(url), TunnelTarget { origin: &origin, address: None });
                 greet(&proxy, &mut ours).await?;
                 open(&proxy, &mut ours, &target).await
             });
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn names_that_socks_cannot_carry_are_refused() {
         let origin = |length: usize| Origin { https: false, host: "a".repeat(length), port: 80 };
-        let request = |length| socks_request(&Target { origin: &origin(length), address: None });
+        let request = |length| socks_request(&TunnelTarget { origin: &origin(length), address: None });
         assert_eq!(request(255).unwrap().len(), 3 + 2 + 255 + 2);
         assert_eq!(request(256), None);
     }

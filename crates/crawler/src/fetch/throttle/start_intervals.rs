@@ -42,7 +42,7 @@ struct StartTimes {
 }
 
 /// The right to connect, if it is taken.
-pub(super) struct Turn<'a> {
+pub(super) struct ConnectTurn<'a> {
     next: &'a NextStart,
     _in_line: tokio::sync::MutexGuard<'a, ()>,
 }
@@ -118,9 +118,9 @@ impl<K: Hash + Eq> StartIntervals<K> {
 
 impl NextStart {
     /// Waits in line until a request may connect.
-    pub(super) async fn turn(next: Option<&NextStart>) -> Option<Turn<'_>> {
+    pub(super) async fn turn(next: Option<&NextStart>) -> Option<ConnectTurn<'_>> {
         let next = next?;
-        let turn = Turn { next, _in_line: next.next_in_line.lock().await };
+        let turn = ConnectTurn { next, _in_line: next.next_in_line.lock().await };
         loop {
             let next_turn = unpoisoned(&next.times).next_turn;
             if next_turn <= Instant::now() {
@@ -139,7 +139,7 @@ impl NextStart {
     }
 }
 
-impl Turn<'_> {
+impl ConnectTurn<'_> {
     /// Lets the next request wait for the interval.
     pub(super) fn take(self) {
         unpoisoned(&self.next.times).next_turn = Instant::now() + self.next.interval.get();

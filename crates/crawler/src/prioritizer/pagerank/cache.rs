@@ -18,10 +18,10 @@ pub struct Cache {
     old: Generation,
 }
 
-type Generation = HashMap<Domain, Entry>;
+type Generation = HashMap<Domain, CachedRank>;
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct CachedRank {
     inserted: Instant,
     /// `None` if the response had no rank for the domain.
     rank: Option<Rank>,
@@ -46,10 +46,10 @@ impl Cache {
     pub fn insert(&mut self, domain: &Domain, rank: Option<Rank>) {
         // Otherwise `get` would replace the new entry by the old one.
         self.old.remove(domain);
-        self.put(domain.clone(), Entry { inserted: Instant::now(), rank });
+        self.put(domain.clone(), CachedRank { inserted: Instant::now(), rank });
     }
 
-    fn put(&mut self, domain: Domain, entry: Entry) {
+    fn put(&mut self, domain: Domain, entry: CachedRank) {
         if self.young.len() >= self.max_generation && !self.young.contains_key(&domain) {
             self.old = std::mem::take(&mut self.young);
         }

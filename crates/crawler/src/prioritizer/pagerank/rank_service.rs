@@ -59,16 +59,16 @@ struct UnrankedDomains {
 }
 
 /// A lookup: `Some(None)` if the service has no rank, `None` if the lookup failed.
-pub enum Lookup {
+pub enum RankLookup {
     Cached(Option<Rank>),
     Pending(oneshot::Receiver<Option<Rank>>),
 }
 
-impl Lookup {
+impl RankLookup {
     pub async fn rank(self) -> Option<Option<Rank>> {
         match self {
-            Lookup::Cached(rank) => Some(rank),
-            Lookup::Pending(rank) => rank.await.ok(),
+            RankLookup::Cached(rank) => Some(rank),
+            RankLookup::Pending(rank) => rank.await.ok(),
         }
     }
 }
@@ -110,13 +110,13 @@ impl RankService {
     }
 
     /// Looks up domains, which must not be repeated.
-    pub fn look_up<'d>(self: &Arc<Self>, domains: impl Iterator<Item = &'d Domain>) -> Vec<Lookup> {
+    pub fn look_up<'d>(self: &Arc<Self>, domains: impl Iterator<Item = &'d Domain>) -> Vec<RankLookup> {
         let lookups = domains.map(|domain| match self.cached(domain) {
-            Some(rank) => Lookup::Cached(rank),
+            Some(rank) => RankLookup::Cached(rank),
             None => {
                 let (caller, rank) = oneshot::channel();
                 unpoisoned(&self.queue).add(domain).push(caller);
-                Lookup::Pending(rank)
+                RankLookup::Pending(rank)
             }
         });
         let lookups = lookups.collect();

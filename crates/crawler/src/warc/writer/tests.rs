@@ -135,7 +135,7 @@ fn ids_differ_by_url_time_content_and_position() {
 
 #[test]
 fn first_record_says_what_crawls() {
-    let info = CrawlInfo {
+    let info = WarcCrawlInfo {
         operator: Some("me\r\ninjected: yes".into()),
         user_agent: "bot/1".into(),
         from: None,

@@ -22,7 +22,7 @@ const UNREACHABLE_LEASES: usize = 64;
 const MAX_SKIPPED: usize = 512;
 
 /// The URLs of a host.
-pub(super) struct Host<Q> {
+pub(super) struct HostUrls<Q> {
     pub(super) domain: Domain,
     /// The waiting URLs by priority queue. None of the queues is empty.
     pub(super) queues: Vec<HostQueue<Q>>,
@@ -50,9 +50,9 @@ pub(super) struct HostQueue<Q> {
     rest_len: usize,
 }
 
-impl<Q: Default> Host<Q> {
-    pub(super) fn new(domain: Domain) -> Host<Q> {
-        Host {
+impl<Q: Default> HostUrls<Q> {
+    pub(super) fn new(domain: Domain) -> HostUrls<Q> {
+        HostUrls {
             domain,
             queues: Vec::new(),
             returned: VecDeque::new(),

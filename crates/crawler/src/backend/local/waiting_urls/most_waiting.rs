@@ -11,7 +11,7 @@ use super::super::super::{MAX_WAITING_HOSTS, WaitReason, WaitingHost};
 use super::super::host_cooldowns::HostCooldowns;
 use super::WaitingUrls;
 use super::domain_entry::DomainEntry;
-use super::host::Host;
+use super::host::HostUrls;
 
 /// The time between two searches, at least. All hosts are looked at under the lock of the state.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -72,7 +72,7 @@ impl<Q: Default> WaitingUrls<Q> {
         most.into_iter().map(|Reverse((_, name))| Arc::clone(name)).collect()
     }
 
-    fn why_waiting(&self, name: &str, host: &Host<Q>, cooldowns: &HostCooldowns) -> WaitReason {
+    fn why_waiting(&self, name: &str, host: &HostUrls<Q>, cooldowns: &HostCooldowns) -> WaitReason {
         let (now, delay) = (Instant::now(), host.delay.max(self.limits.delay));
         let left = |until: Instant| until.saturating_duration_since(now);
         let backs_off_for = host.health.cooldown_until().map(left).unwrap_or_default();
@@ -94,7 +94,7 @@ impl<Q: Default> WaitingUrls<Q> {
     }
 
     /// Whether the URLs of a host wait for those of other hosts of its site.
-    fn waits_for_site(&self, host: &Host<Q>, now: Instant) -> bool {
+    fn waits_for_site(&self, host: &HostUrls<Q>, now: Instant) -> bool {
         let site_delay = self.limits.site_delay;
         // A URL of the site is not leased at the very moment at which one may be.
         let is_delayed =

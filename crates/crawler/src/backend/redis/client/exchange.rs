@@ -24,7 +24,7 @@ const MAX_MESSAGE_BYTES: usize = 1 << 20;
 const MAX_BODY_BYTES: usize = 4 << 20;
 
 /// What the worker has sent and received.
-pub(super) struct Exchange {
+pub(super) struct MessageExchange {
     pub(super) session: Session,
     /// The number of the last message.
     pub(super) number: u64,
@@ -62,9 +62,9 @@ pub(super) struct Pending {
     pub(super) reply: oneshot::Sender<Vec<u8>>,
 }
 
-impl Exchange {
-    pub(super) fn new(session: Session) -> Exchange {
-        Exchange {
+impl MessageExchange {
+    pub(super) fn new(session: Session) -> MessageExchange {
+        MessageExchange {
             session,
             number: 0,
             last_request: 0,
@@ -160,7 +160,14 @@ impl Exchange {
         let failure = self.failure.take();
         let (read, earlier_requests) = (self.read, http_requests);
         let (bodies, body_bytes) = (std::mem::take(&mut self.bodies), self.body_bytes);
-        *self = Exchange { failure, read, earlier_requests, bodies, body_bytes, ..Exchange::new(session) };
+        *self = MessageExchange {
+            failure,
+            read,
+            earlier_requests,
+            bodies,
+            body_bytes,
+            ..MessageExchange::new(session)
+        };
         for pending in pending.into_values() {
             self.last_request += 1;
             self.pending.insert(self.last_request, pending);
@@ -229,7 +236,7 @@ mod tests {
     #[tokio::test]
     async fn limit_of_leases_has_a_message_of_its_own_only_if_the_frontier_knows_of_less_than_half() {
         let session = Session { joined_at: 1, restarts: 0, random: 0 };
-        let mut exchange = Exchange::new(session);
+        let mut exchange = MessageExchange::new(session);
         exchange.accept_leases(10);
         assert!(exchange.next_message(WorkerId(0), 0).is_some(), "the first message starts the session");
         for received in 1..=5 {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::super::address::Node;
-use super::{Call, Connection};
+use super::super::address::ServerAddress;
+use super::{Call, RedisConnection};
 use crate::backend::BackendError;
 use crate::error::StorageErrorKind;
 
@@ -23,7 +23,7 @@ pub enum Persistence {
     AppendOnlyFile,
 }
 
-impl Connection {
+impl RedisConnection {
     /// Rejects a Redis that is too old, a replica, or without permission for scripts, and one that evicts keys.
     pub(super) async fn check(&self) -> Result<(), BackendError> {
         for (server, information) in self.information().await? {
@@ -76,7 +76,7 @@ impl Connection {
     }
 
     /// All servers that store data.
-    pub(in super::super) fn servers(&self) -> Vec<Arc<Node>> {
+    pub(in super::super) fn servers(&self) -> Vec<Arc<ServerAddress>> {
         self.shared.servers.primaries()
     }
 
@@ -89,7 +89,9 @@ impl Connection {
     }
 
     /// What each server says about itself.
-    pub(in super::super) async fn information(&self) -> Result<Vec<(Arc<Node>, String)>, BackendError> {
+    pub(in super::super) async fn information(
+        &self,
+    ) -> Result<Vec<(Arc<ServerAddress>, String)>, BackendError> {
         let servers = self.servers();
         let calls = servers.iter().map(|server| Call::for_server("INFO", server)).collect();
         let information = self.all(calls).await?;

@@ -9,8 +9,10 @@ use crate::error::{StorageError, StorageErrorKind};
 
 /// Why a command has no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// There is no connection, or it was lost: it is unknown whether the command ran.
+pub(super) enum CommandFailure {
+    /// The server closed the connection, or did not reply in time: it is unknown whether the command ran.
+    NoReply(String),
+    /// There is no connection: the command did not run, or its effect is lost.
     Disconnected(String),
     /// The reply is an error: the command did not run.
     Rejected {
@@ -42,90 +44,94 @@ const TEMPORARY: [&str; 12] = [
     "NOREPLICAS",
 ];
 
-impl From<RedisError> for Failure {
-    fn from(error: RedisError) -> Failure {
+impl From<RedisError> for CommandFailure {
+    fn from(error: RedisError) -> CommandFailure {
         let detail = error.detail().unwrap_or_default();
         let is_unreadable = error.kind() == ErrorKind::Parse;
         match error.code() {
-            Some(code) => Failure::rejected(code, detail),
+            Some(code) => CommandFailure::rejected(code, detail),
             None if error.is_connection_dropped() || is_unreadable && detail.contains("end of input") => {
-                Failure::Disconnected("connection closed".into())
+                CommandFailure::NoReply("connection closed".into())
             }
-            None if is_unreadable => Failure::NotRedis("its reply is not in the protocol of Redis".into()),
-            None => Failure::Disconnected(error.to_string()),
+            None if is_unreadable => {
+                CommandFailure::NotRedis("its reply is not in the protocol of Redis".into())
+            }
+            None => CommandFailure::Disconnected(error.to_string()),
         }
     }
 }
 
-impl Failure {
-    pub(super) fn rejected(code: &str, details: &str) -> Failure {
+impl CommandFailure {
+    pub(super) fn rejected(code: &str, details: &str) -> CommandFailure {
         // A server that does not know AUTH repeats the password.
         let details = details.split(", with args beginning with").next().unwrap_or_default();
-        Failure::Rejected { code: code.to_owned(), text: format!("{code} {details}").trim_end().to_owned() }
+        CommandFailure::Rejected {
+            code: code.to_owned(),
+            text: format!("{code} {details}").trim_end().to_owned(),
+        }
     }
 
     /// Whether it is the error with this code.
     pub(super) fn is(&self, wanted: &str) -> bool {
-        matches!(self, Failure::Rejected { code, .. } if code == wanted)
+        matches!(self, CommandFailure::Rejected { code, .. } if code == wanted)
     }
 
     /// Whether the command may succeed later.
     pub(super) fn is_temporary(&self) -> bool {
         match self {
-            Failure::Disconnected(_) => true,
-            Failure::Rejected { code, text } => {
+            CommandFailure::NoReply(_) | CommandFailure::Disconnected(_) => true,
+            CommandFailure::Rejected { code, text } => {
                 TEMPORARY.contains(&code.as_str()) || text.contains("max number of clients")
             }
-            Failure::NotRedis(_) => false,
+            CommandFailure::NotRedis(_) => false,
         }
     }
 
     /// Whether the next attempt needs a new connection. The name of a server that became a replica may lead to another one.
     pub(super) fn ends_connection(&self) -> bool {
-        !matches!(self, Failure::Rejected { .. }) || self.is("READONLY")
+        !matches!(self, CommandFailure::Rejected { .. }) || self.is("READONLY")
     }
 
     /// Whether a server that should wait for its replicas has become one.
     pub(super) fn is_of_new_replica(&self) -> bool {
-        matches!(self, Failure::Rejected { code, text }
+        matches!(self, CommandFailure::Rejected { code, text }
             if code == "UNBLOCKED" || code == "READONLY" || text.contains("WAIT cannot be used with replica"))
     }
 
     /// The same failure, with the server that it is about.
-    pub(super) fn of(self, server: &impl fmt::Display) -> Failure {
+    pub(super) fn of(self, server: &impl fmt::Display) -> CommandFailure {
         match self {
-            Failure::Disconnected(cause) => Failure::Disconnected(format!("{server}: {cause}")),
-            Failure::Rejected { code, text } => Failure::Rejected { code, text: format!("{server}: {text}") },
-            Failure::NotRedis(cause) => Failure::NotRedis(format!("{server}: {cause}")),
+            CommandFailure::NoReply(cause) => CommandFailure::NoReply(format!("{server}: {cause}")),
+            CommandFailure::Disconnected(cause) => CommandFailure::Disconnected(format!("{server}: {cause}")),
+            CommandFailure::Rejected { code, text } => {
+                CommandFailure::Rejected { code, text: format!("{server}: {text}") }
+            }
+            CommandFailure::NotRedis(cause) => CommandFailure::NotRedis(format!("{server}: {cause}")),
         }
     }
 
     /// The error, with cause and remedy.
     pub(super) fn error(&self, address: &str) -> BackendError {
         let (code, text) = match self {
-            Failure::Rejected { code, text } => (code.as_str(), text.as_str()),
-            Failure::Disconnected(text) | Failure::NotRedis(text) => ("", text.as_str()),
+            CommandFailure::Rejected { code, text } => (code.as_str(), text.as_str()),
+            CommandFailure::NoReply(text)
+            | CommandFailure::Disconnected(text)
+            | CommandFailure::NotRedis(text) => ("", text.as_str()),
         };
         let unsupported = |what: &str| {
             BackendError::redis(StorageErrorKind::Unsupported, format!("Redis at {address} {what}"))
         };
         let (what, remedy) = match (self, code) {
             // A server that expects TLS, or does not, mostly closes the connection or waits.
-            (Failure::Disconnected(_), _)
-                if text.contains("no answer")
-                    || text.contains("connection closed")
-                    || text.contains("reset") =>
-            {
-                (
-                    format!("cannot reach Redis at {address}"),
-                    "is it running, can it be reached from here, and does it want TLS (rediss://) or not (redis://)?",
-                )
-            }
-            (Failure::Disconnected(_), _) => (
+            (CommandFailure::NoReply(_), _) => (
+                format!("cannot reach Redis at {address}"),
+                "is it running, can it be reached from here, and does it want TLS (rediss://) or not (redis://)?",
+            ),
+            (CommandFailure::Disconnected(_), _) => (
                 format!("cannot reach Redis at {address}"),
                 "is it running, and can it be reached from here?",
             ),
-            (Failure::NotRedis(_), _) => (
+            (CommandFailure::NotRedis(_), _) => (
                 format!("cannot talk to Redis at {address}"),
                 "is it Redis, does it want TLS (rediss://) or not (redis://), and is its certificate trusted?",
             ),
@@ -158,19 +164,20 @@ impl Failure {
         let what = format!("Redis at {address} refuses");
         let remedy = "give a user name and password that may use scripts and the keys of the crawl: \
                       redis://user:password@host:port/";
-        let cause = Failure::Disconnected(cause);
+        let cause = CommandFailure::Disconnected(cause);
         BackendError::Redis(StorageError::with_source(StorageErrorKind::Io, what, cause, remedy))
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for CommandFailure {}
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Disconnected(text) | Failure::NotRedis(text) | Failure::Rejected { text, .. } => {
-                f.write_str(text)
-            }
+            CommandFailure::NoReply(text)
+            | CommandFailure::Disconnected(text)
+            | CommandFailure::NotRedis(text)
+            | CommandFailure::Rejected { text, .. } => f.write_str(text),
         }
     }
 }
@@ -181,8 +188,10 @@ mod tests {
 
     #[test]
     fn error_does_not_repeat_arguments_because_one_may_be_the_password() {
-        let failure =
-            Failure::rejected("ERR", "unknown command 'AUTH', with args beginning with: 'me' 'secret' ");
+        let failure = CommandFailure::rejected(
+            "ERR",
+            "unknown command 'AUTH', with args beginning with: 'me' 'secret' ",
+        );
         let message = format!("{:#}", failure.error("redis://h"));
         assert!(message.contains("unknown command 'AUTH'") && !message.contains("secret"), "{message}");
     }
@@ -191,14 +200,17 @@ mod tests {
     fn server_that_became_a_replica_while_it_waited_for_its_own_is_recognised() {
         let unblocked = "force unblock from blocking operation, instance state changed (master -> replica?)";
         let wait = "WAIT cannot be used with replica instances. Please also note that since Redis 4.0 …";
-        assert!(Failure::rejected("UNBLOCKED", unblocked).is_of_new_replica());
-        assert!(Failure::rejected("ERR", wait).is_of_new_replica());
-        assert!(!Failure::rejected("NOPERM", "this user has no permissions to run WAIT").is_of_new_replica());
+        assert!(CommandFailure::rejected("UNBLOCKED", unblocked).is_of_new_replica());
+        assert!(CommandFailure::rejected("ERR", wait).is_of_new_replica());
+        assert!(
+            !CommandFailure::rejected("NOPERM", "this user has no permissions to run WAIT")
+                .is_of_new_replica()
+        );
     }
 
     #[test]
     fn temporary_errors_are_known_by_their_code() {
-        let temporary = |code: &str, details: &str| Failure::rejected(code, details).is_temporary();
+        let temporary = |code: &str, details: &str| CommandFailure::rejected(code, details).is_temporary();
         assert!(temporary("OOM", "command not allowed when used memory > 'maxmemory'."));
         assert!(temporary("ERR", "max number of clients reached"));
         assert!(!temporary("ERR", "user_script:1: attempt to index a nil value"));

@@ -14,10 +14,10 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
-use super::super::address::{Address, Node};
+use super::super::address::{Address, ServerAddress};
 use super::super::home::AbortOnDrop;
-use super::failure::Failure;
-use super::{Call, Confirmation, Shared};
+use super::failure::CommandFailure;
+use super::{Call, Confirmation, ConnectionShared};
 use crate::fetch::http::connect::describe_io_error;
 use crate::fetch::http::tls::tls_client_config;
 
@@ -55,7 +55,7 @@ impl Login {
     }
 
     /// Connects to a server.
-    pub(super) async fn connect(&self, server: &Node) -> Result<Client, Failure> {
+    pub(super) async fn connect(&self, server: &ServerAddress) -> Result<Client, CommandFailure> {
         let stream = TcpStream::connect((server.host.as_str(), server.port)).await.map_err(disconnected)?;
         // If this fails, commands take a little longer.
         let _ = stream.set_nodelay(true);
@@ -63,7 +63,8 @@ impl Login {
             None => self.log_in(stream).await,
             Some(tls) => {
                 let name = ServerName::try_from(server.host.clone());
-                let name = name.map_err(|error| Failure::NotRedis(format!("{}: {error}", server.host)))?;
+                let name =
+                    name.map_err(|error| CommandFailure::NotRedis(format!("{}: {error}", server.host)))?;
                 self.log_in(tls.connect(name, stream).await.map_err(tls_failure)?).await
             }
         }
@@ -72,7 +73,7 @@ impl Login {
     async fn log_in(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    ) -> Result<Client, Failure> {
+    ) -> Result<Client, CommandFailure> {
         // It sends nothing by itself, so that all errors are those of commands.
         let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
@@ -86,14 +87,17 @@ impl Login {
         }
         // A server that forbids this is used all the same.
         match client.query(cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME)).await {
-            Ok(_) | Err(Failure::Rejected { .. }) => {}
+            Ok(_) | Err(CommandFailure::Rejected { .. }) => {}
             Err(failure) => return Err(failure),
         }
         if self.is_primary
             && let Ok(Value::Array(role)) = client.query(&cmd("ROLE")).await
             && role.first() != Some(&Value::BulkString(b"master".into()))
         {
-            return Err(Failure::rejected("READONLY", "the server is not the primary any more, or not yet"));
+            return Err(CommandFailure::rejected(
+                "READONLY",
+                "the server is not the primary any more, or not yet",
+            ));
         }
         Ok(client)
     }
@@ -108,12 +112,12 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) async fn query(&self, command: &Cmd) -> Result<Value, Failure> {
+    pub(super) async fn query(&self, command: &Cmd) -> Result<Value, CommandFailure> {
         Ok(command.query_async(&mut self.connection.clone()).await?)
     }
 
     /// Sends the commands of a call. The reply is that of the last one, unless one of them fails.
-    async fn query_all(&self, call: &Call) -> Result<Value, Failure> {
+    async fn query_all(&self, call: &Call) -> Result<Value, CommandFailure> {
         let Some(sequence) = &call.sequence else { return self.query(&call.command).await };
         let mut connection = self.connection.clone();
         let replies = connection.send_packed_commands(sequence, 0, sequence.len()).await?;
@@ -122,31 +126,35 @@ impl Client {
 }
 
 /// The link to a server.
-pub(super) struct Link {
-    pub(super) server: Arc<Node>,
-    state: Mutex<State>,
+pub(super) struct ServerConnection {
+    pub(super) server: Arc<ServerAddress>,
+    state: Mutex<ConnectionState>,
     /// Whether the last command timed out.
     is_slow: AtomicBool,
 }
 
-enum State {
+enum ConnectionState {
     Closed,
     Open(Client),
-    Failed(Instant, Failure),
+    Failed(Instant, CommandFailure),
 }
 
-impl Link {
-    pub(super) fn new(server: Arc<Node>) -> Link {
-        Link { server, state: Mutex::new(State::Closed), is_slow: AtomicBool::new(false) }
+impl ServerConnection {
+    pub(super) fn new(server: Arc<ServerAddress>) -> ServerConnection {
+        ServerConnection {
+            server,
+            state: Mutex::new(ConnectionState::Closed),
+            is_slow: AtomicBool::new(false),
+        }
     }
 
     /// Sends a command, and returns its reply.
     pub(super) async fn send(
         &self,
-        shared: &Shared,
+        shared: &ConnectionShared,
         call: &Call,
         confirmation: Option<Confirmation>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, CommandFailure> {
         let client = self.client(shared).await?;
         shared.traffic.commands.fetch_add(call.commands(), Ordering::Relaxed);
         // Every command under way has a clone.
@@ -163,8 +171,9 @@ impl Link {
             && failure.ends_connection()
         {
             let mut state = self.state.lock().await;
-            if matches!(&*state, State::Open(current) if Arc::ptr_eq(&current.driver, &client.driver)) {
-                *state = State::Closed;
+            if matches!(&*state, ConnectionState::Open(current) if Arc::ptr_eq(&current.driver, &client.driver))
+            {
+                *state = ConnectionState::Closed;
             }
         }
         sent
@@ -173,10 +182,10 @@ impl Link {
     async fn send_to(
         &self,
         client: &Client,
-        shared: &Shared,
+        shared: &ConnectionShared,
         call: &Call,
         confirmation: Option<Confirmation>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, CommandFailure> {
         let reply = match (self.limited(REPLY_TIMEOUT, client.query_all(call)).await, call.script) {
             (Err(failure), Some(script)) if failure.is("NOSCRIPT") => {
                 self.limited(REPLY_TIMEOUT, client.query(&call.with_text(script))).await?
@@ -191,9 +200,11 @@ impl Link {
         let confirmed = match self.limited(REPLY_TIMEOUT + timeout, client.query(&wait)).await {
             Ok(Value::Int(confirmed)) => u32::try_from(confirmed).unwrap_or(0),
             Err(failure) if failure.is_of_new_replica() => {
-                return Err(Failure::Disconnected("it became a replica, and what it wrote is lost".into()));
+                return Err(CommandFailure::Disconnected(
+                    "it became a replica, and what it wrote is lost".into(),
+                ));
             }
-            Err(Failure::Rejected { .. }) | Ok(_) => 0,
+            Err(CommandFailure::Rejected { .. }) | Ok(_) => 0,
             Err(failure) => return Err(failure),
         };
         shared.outage.confirmed(confirmed, replicas);
@@ -201,24 +212,24 @@ impl Link {
     }
 
     /// The connection, which is made if there is none.
-    async fn client(&self, shared: &Shared) -> Result<Client, Failure> {
+    async fn client(&self, shared: &ConnectionShared) -> Result<Client, CommandFailure> {
         let start = Instant::now();
         let mut state = self.state.lock().await;
         match &*state {
-            State::Open(client) => return Ok(client.clone()),
+            ConnectionState::Open(client) => return Ok(client.clone()),
             // Another command made this attempt while this one waited.
-            State::Failed(at, failure) if *at > start => return Err(failure.clone()),
-            State::Closed | State::Failed(..) => {}
+            ConnectionState::Failed(at, failure) if *at > start => return Err(failure.clone()),
+            ConnectionState::Closed | ConnectionState::Failed(..) => {}
         }
         let (login, server) = (shared.servers.login.clone(), Arc::clone(&self.server));
-        // The thread outlives the caller's runtime. A server that never answers must not leave a task for each attempt.
+        // The thread outlives the caller's runtime. A server that never replies must not leave a task for each attempt.
         let mut connecting = AbortOnDrop(shared.home.spawn(async move { login.connect(&server).await }));
-        let closed = |_| Err(Failure::Disconnected("connection closed".into()));
+        let closed = |_| Err(CommandFailure::NoReply("connection closed".into()));
         let connected =
             self.limited(CONNECT_TIMEOUT, async { (&mut connecting.0).await.unwrap_or_else(closed) }).await;
         *state = match &connected {
-            Ok(client) => State::Open(client.clone()),
-            Err(failure) => State::Failed(Instant::now(), failure.clone()),
+            Ok(client) => ConnectionState::Open(client.clone()),
+            Err(failure) => ConnectionState::Failed(Instant::now(), failure.clone()),
         };
         if connected.is_ok() {
             shared.traffic.connections.fetch_add(1, Ordering::Relaxed);
@@ -230,8 +241,8 @@ impl Link {
     async fn limited<T>(
         &self,
         limit: Duration,
-        reply: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
+        reply: impl Future<Output = Result<T, CommandFailure>>,
+    ) -> Result<T, CommandFailure> {
         let limit = if self.is_slow.load(Ordering::Relaxed) { 2 * limit } else { limit };
         let start = Instant::now();
         match timeout(limit, reply).await {
@@ -243,19 +254,25 @@ impl Link {
             }
             Err(_) => {
                 self.is_slow.store(true, Ordering::Relaxed);
-                Err(Failure::Disconnected(format!("no answer within {} s", limit.as_secs())))
+                Err(CommandFailure::NoReply(format!("no reply within {} s", limit.as_secs())))
             }
         }
     }
 }
 
-fn disconnected(error: io::Error) -> Failure {
-    Failure::Disconnected(describe_io_error(&error))
+fn disconnected(error: io::Error) -> CommandFailure {
+    let cause = describe_io_error(&error);
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+            CommandFailure::NoReply(cause)
+        }
+        _ => CommandFailure::Disconnected(cause),
+    }
 }
 
-fn tls_failure(error: io::Error) -> Failure {
+fn tls_failure(error: io::Error) -> CommandFailure {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        Some(cause) => Failure::NotRedis(cause.to_string()),
+        Some(cause) => CommandFailure::NotRedis(cause.to_string()),
         None => disconnected(error),
     }
 }

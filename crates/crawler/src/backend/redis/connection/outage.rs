@@ -13,7 +13,7 @@ use crate::log;
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// An outage is reported when it has lasted for this time. Most are shorter.
-const SILENCE: Duration = Duration::from_secs(1);
+const REPORT_AFTER: Duration = Duration::from_secs(1);
 
 /// How often an outage is reported while it lasts.
 const REMINDER: Duration = Duration::from_secs(10);
@@ -28,11 +28,11 @@ pub(super) struct Outage {
     notice: Notice,
     /// Where reports run, because the runtime of a caller may end.
     runtime: Handle,
-    state: Mutex<State>,
+    state: Mutex<OutageState>,
 }
 
 #[derive(Default)]
-struct State {
+struct OutageState {
     /// How many commands wait. When memory is full, some do while others succeed.
     waiting: usize,
     start: Option<Instant>,
@@ -45,10 +45,10 @@ struct State {
 }
 
 /// A command that waits, until this is dropped.
-pub(super) struct Waiting {
+pub(super) struct WaitingCommand {
     outage: Arc<Outage>,
-    /// Otherwise it was cancelled, which says nothing about Redis.
-    is_answered: bool,
+    /// Otherwise it was cancelled, so it is unknown whether Redis replies.
+    has_reply: bool,
 }
 
 impl Outage {
@@ -62,7 +62,7 @@ impl Outage {
     }
 
     /// A command has to wait that was sent at this time.
-    pub(super) fn wait(self: &Arc<Self>, sent: Instant, cause: &impl fmt::Display) -> Waiting {
+    pub(super) fn wait(self: &Arc<Self>, sent: Instant, cause: &impl fmt::Display) -> WaitingCommand {
         let mut state = self.state();
         state.waiting += 1;
         state.cause = cause.to_string();
@@ -71,12 +71,12 @@ impl Outage {
             self.runtime.spawn(Arc::clone(self).report(sent));
         }
         drop(state);
-        Waiting { outage: Arc::clone(self), is_answered: false }
+        WaitingCommand { outage: Arc::clone(self), has_reply: false }
     }
 
     /// Reports an outage for as long as it lasts.
     async fn report(self: Arc<Self>, start: Instant) {
-        sleep(SILENCE.saturating_sub(start.elapsed())).await;
+        sleep(REPORT_AFTER.saturating_sub(start.elapsed())).await;
         loop {
             let message = {
                 let mut state = self.state();
@@ -102,8 +102,8 @@ impl Outage {
         state.unconfirmed = Some(Instant::now());
         drop(state);
         let message = format!(
-            "{confirmed} of {wanted} replicas of Redis at {} confirmed in time; should it fail over now, what is newest \
-             may be lost",
+            "{confirmed} of {wanted} replicas of Redis at {} confirmed the last writes in time; a failover now may lose \
+             these writes",
             self.address
         );
         log::warned(&*self.notice, &message);
@@ -114,20 +114,20 @@ impl Outage {
         if self.state().lags { timeout / LAGGING } else { timeout }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OutageState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiting {
+impl WaitingCommand {
     /// Sets why the command waits.
     pub(super) fn set_cause(&self, cause: &impl fmt::Display) {
         self.outage.state().cause = cause.to_string();
     }
 
-    /// Redis has answered the command.
-    pub(super) fn answered(mut self) {
-        self.is_answered = true;
+    /// Redis has replied to the command.
+    pub(super) fn replied(mut self) {
+        self.has_reply = true;
     }
 
     /// The command waits no longer, but the outage continues.
@@ -136,7 +136,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingCommand {
     fn drop(&mut self) {
         let Outage { address, notice, .. } = &*self.outage;
         let mut state = self.outage.state();
@@ -144,11 +144,11 @@ impl Drop for Waiting {
         if state.waiting == 0
             && let Some(start) = state.start.take()
             && std::mem::take(&mut state.is_reported)
-            && self.is_answered
+            && self.has_reply
         {
             drop(state);
             let seconds = start.elapsed().as_secs();
-            log::informed(&**notice, &format!("Redis at {address} answers again after {seconds} s"));
+            log::informed(&**notice, &format!("Redis at {address} replies again after {seconds} s"));
         }
     }
 }
@@ -170,7 +170,7 @@ mod tests {
     async fn short_outage_is_not_reported() {
         let (outage, notices) = outage();
         let waiting = outage.wait(Instant::now(), &"connection closed");
-        sleep(SILENCE / 2).await;
+        sleep(REPORT_AFTER / 2).await;
         assert!(outage.start().is_some());
         drop(waiting);
         sleep(10 * REMINDER).await;
@@ -178,10 +178,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn cancelled_command_does_not_say_that_redis_answers() {
+    async fn cancelled_command_does_not_report_that_redis_replies() {
         let (outage, notices) = outage();
         let waiting = outage.wait(Instant::now(), &"connection closed");
-        sleep(2 * SILENCE).await;
+        sleep(2 * REPORT_AFTER).await;
         drop(waiting);
         sleep(10 * REMINDER).await;
         assert_eq!(notices.lock().unwrap().len(), 1, "the start of the outage");
@@ -194,17 +194,17 @@ mod tests {
         let first = outage.wait(Instant::now(), &"connection closed");
         let second = outage.wait(Instant::now(), &"connection closed");
         sleep(Duration::from_millis(5_500)).await;
-        first.answered();
+        first.replied();
         second.set_cause(&"connection refused");
         sleep(Duration::from_secs(7)).await;
-        second.answered();
+        second.replied();
         sleep(10 * REMINDER).await;
         assert_eq!(
             *notices.lock().unwrap(),
             [
                 "waiting for Redis at redis://h for 1 s now: connection closed",
                 "waiting for Redis at redis://h for 11 s now: connection refused",
-                "Redis at redis://h answers again after 12 s",
+                "Redis at redis://h replies again after 12 s",
             ]
         );
     }

@@ -7,7 +7,7 @@ mod startup;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Call, Connection, RedisConnectOptions};
+use super::{Call, RedisConnectOptions, RedisConnection};
 
 /// The notices that a connection has given.
 #[derive(Clone, Default)]
@@ -42,7 +42,7 @@ impl Notices {
 }
 
 /// Waits until a command of the connection has failed and is retried.
-async fn wait_until_waiting(connection: &Connection) {
+async fn wait_until_waiting(connection: &RedisConnection) {
     for _ in 0..3_000 {
         if connection.shared.outage.start().is_some() {
             return;
@@ -52,13 +52,13 @@ async fn wait_until_waiting(connection: &Connection) {
     panic!("no command has failed after a minute");
 }
 
-async fn open(url: &str) -> Connection {
-    Connection::open(&url.parse().unwrap(), Notices::default().options()).await.unwrap()
+async fn open(url: &str) -> RedisConnection {
+    RedisConnection::open(&url.parse().unwrap(), Notices::default().options()).await.unwrap()
 }
 
 /// The error of a connection that cannot be opened.
 async fn open_error(url: &str, options: RedisConnectOptions) -> String {
-    let opened = Connection::open(&url.parse().unwrap(), options).await;
+    let opened = RedisConnection::open(&url.parse().unwrap(), options).await;
     let message = format!("{:#}", opened.err().expect("the connection fails"));
     message
 }

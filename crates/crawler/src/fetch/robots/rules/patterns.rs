@@ -91,13 +91,13 @@ impl Tail {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Patterns {
     /// Sorted, without duplicates.
-    heads: Vec<Head>,
+    heads: Vec<PatternHead>,
     /// By head, those with the highest precedence first.
     rules: Vec<(Precedence, Tail)>,
 }
 
 #[derive(Clone, Debug)]
-struct Head {
+struct PatternHead {
     text: Box<[u8]>,
     rules: Range<usize>,
     /// The longest other head that is a prefix of this one.
@@ -118,7 +118,7 @@ impl Patterns {
                 Some(last) if last.text == head => last.rules.end = end,
                 _ => {
                     let parent = patterns.chain(patterns.heads.len().checked_sub(1), &head).next();
-                    patterns.heads.push(Head { text: head, rules: end - 1..end, parent });
+                    patterns.heads.push(PatternHead { text: head, rules: end - 1..end, parent });
                 }
             }
         }
@@ -130,7 +130,7 @@ impl Patterns {
 
     /// Memory used in addition to the struct itself, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let heads = self.heads.iter().map(|head| size_of::<Head>() + allocation_size(head.text.len()));
+        let heads = self.heads.iter().map(|head| size_of::<PatternHead>() + allocation_size(head.text.len()));
         let rules = self
             .rules
             .iter()

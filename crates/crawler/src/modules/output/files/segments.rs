@@ -44,7 +44,7 @@ pub(in crate::modules::output) struct SegmentedFile {
 
 /// Where a length is in the files of an output.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct SegmentPosition {
     number: u32,
     finished_bytes: u64,
 }
@@ -61,37 +61,38 @@ impl SegmentedFile {
         let first = AppendFile::open(&names.path(1))?;
         let found = names.existing().map_err(|error| write_error(output, error))?;
         let archive_id = archive_id_in(&names.path(1));
-        let place = match start {
+        let position = match start {
             Start::Fresh => {
                 first.ensure_empty()?;
                 ensure_none_after(&names, 1, &found)?;
-                Place { number: 1, finished_bytes: 0 }
+                SegmentPosition { number: 1, finished_bytes: 0 }
             }
-            Start::Overwrite => Place { number: 1, finished_bytes: 0 },
+            Start::Overwrite => SegmentPosition { number: 1, finished_bytes: 0 },
             Start::Resumed { committed, .. } => {
-                let place = place_of(committed[index], &found).ok_or_else(|| {
+                let position = position_of(committed[index], &found).ok_or_else(|| {
                     let bytes = found.iter().map(|(_, length)| length).sum();
                     shorter(output, bytes, committed[index])
                 })?;
-                ensure_own_after(&names, place.number, &found, archive_id.as_deref())?;
-                place
+                ensure_own_after(&names, position.number, &found, archive_id.as_deref())?;
+                position
             }
         };
-        let (first, current) = match place.number {
+        let (first, current) = match position.number {
             1 => (None, first),
             number => (Some(first), AppendFile::open(&names.path(number))?),
         };
-        let later = found.iter().map(|(number, _)| *number).filter(|number| *number > place.number).collect();
+        let later =
+            found.iter().map(|(number, _)| *number).filter(|number| *number > position.number).collect();
         Ok(SegmentedFile {
             names,
             rule: rule.clone(),
             archive_id: archive_id.unwrap_or_default(),
             first,
             current,
-            number: place.number,
-            finished_bytes: place.finished_bytes,
+            number: position.number,
+            finished_bytes: position.finished_bytes,
             later,
-            first_unsynced: place.number,
+            first_unsynced: position.number,
         })
     }
 
@@ -182,14 +183,14 @@ impl SegmentedFile {
 }
 
 /// The file in which a length ends. `None` if the files are shorter, or one is missing before it.
-fn place_of(length: u64, found: &[(u32, u64)]) -> Option<Place> {
+fn position_of(length: u64, found: &[(u32, u64)]) -> Option<SegmentPosition> {
     let mut finished_bytes = 0;
     for (expected, (number, bytes)) in (1..).zip(found) {
         if *number != expected {
             return None;
         }
         if length <= finished_bytes + bytes {
-            return Some(Place { number: *number, finished_bytes });
+            return Some(SegmentPosition { number: *number, finished_bytes });
         }
         finished_bytes += bytes;
     }

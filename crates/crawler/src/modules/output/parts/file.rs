@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::index::{self, IndexEntry, IndexReader, PartHeader};
+use super::index::{self, IndexReader, PartHeader, PartIndexEntry};
 use super::{ExistingPart, cannot_resume, occupied};
 use crate::error::StorageError;
 use crate::modules::output::files::SyncHandle;
@@ -111,7 +111,7 @@ impl FilePart {
     ) -> Result<(), StorageError> {
         let (offset, end) = (self.committed.0, self.part.length());
         let length = (!tombstone).then_some(end - offset);
-        self.index.append(IndexEntry { task_id, lease_id, offset, length }.text().as_bytes());
+        self.index.append(PartIndexEntry { task_id, lease_id, offset, length }.text().as_bytes());
         self.index.flush()
     }
 

@@ -79,7 +79,7 @@ impl PartHeader {
 
 /// The position of one version of a page, or a tombstone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct IndexEntry {
+pub(super) struct PartIndexEntry {
     pub(super) task_id: u64,
     pub(super) lease_id: u64,
     pub(super) offset: u64,
@@ -87,16 +87,16 @@ pub(super) struct IndexEntry {
     pub(super) length: Option<u64>,
 }
 
-impl IndexEntry {
+impl PartIndexEntry {
     pub(super) fn text(&self) -> String {
-        let IndexEntry { task_id, lease_id, offset, length } = self;
+        let PartIndexEntry { task_id, lease_id, offset, length } = self;
         match length {
             Some(length) => format!("{task_id} {lease_id} {offset} {length}\n"),
             None => format!("{task_id} {lease_id} {offset} -\n"),
         }
     }
 
-    fn parse(text: &[u8]) -> Option<IndexEntry> {
+    fn parse(text: &[u8]) -> Option<PartIndexEntry> {
         let mut fields = std::str::from_utf8(text).ok()?.strip_suffix('\n')?.split(' ');
         let mut number = || fields.next()?.parse().ok();
         let (task_id, lease_id, offset) = (number()?, number()?, number()?);
@@ -104,7 +104,7 @@ impl IndexEntry {
             "-" => None,
             length => Some(length.parse().ok()?),
         };
-        let entry = IndexEntry { task_id, lease_id, offset, length };
+        let entry = PartIndexEntry { task_id, lease_id, offset, length };
         // Accept only the exact spelling that this program writes.
         (entry.text().as_bytes() == text).then_some(entry)
     }
@@ -149,10 +149,11 @@ impl IndexReader {
     }
 
     /// The next entry, if its line is complete.
-    pub(super) fn entry(&mut self) -> Result<Option<IndexEntry>, String> {
+    pub(super) fn entry(&mut self) -> Result<Option<PartIndexEntry>, String> {
         let Some(text) = self.line()? else { return Ok(None) };
         let damaged = || format!("line {} of '{}' is damaged", self.line_number, self.path.display());
-        let entry = IndexEntry::parse(&text).filter(|entry| entry.offset == self.end).ok_or_else(damaged)?;
+        let entry =
+            PartIndexEntry::parse(&text).filter(|entry| entry.offset == self.end).ok_or_else(damaged)?;
         self.end = self.end.checked_add(entry.length.unwrap_or(0)).ok_or_else(damaged)?;
         Ok(Some(entry))
     }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub use self::source::parts_of;
 
 use self::sink::MergeSink;
-use self::source::Source;
+use self::source::PartSource;
 use super::index;
 
 /// Where the merged output is written.
@@ -93,19 +93,19 @@ pub fn merge(
     let mut versions = Vec::new();
     let mut sources = Vec::with_capacity(parts.len());
     for (number, path) in (0..).zip(&parts) {
-        sources.push(Source::open(path, number, &mut versions)?);
+        sources.push(PartSource::open(path, number, &mut versions)?);
     }
     source::ensure_same_output(&sources)?;
     let mut report = MergeReport {
-        is_of_urls: sources.iter().any(Source::is_of_urls),
+        is_of_urls: sources.iter().any(PartSource::is_of_urls),
         is_archive: sources.iter().any(|source| source.segments().is_some()),
         parts: sources.len(),
-        incomplete_bytes: sources.iter().map(Source::incomplete_bytes).sum(),
+        incomplete_bytes: sources.iter().map(PartSource::incomplete_bytes).sum(),
         ..MergeReport::default()
     };
     keep_latest_versions(&mut versions, &mut report);
     let header = source::output_header(&sources)?;
-    let sink = match sources.iter().find_map(Source::segments) {
+    let sink = match sources.iter().find_map(PartSource::segments) {
         Some(rule) => MergeSink::open_segments(destination, rule, overwrite)?,
         None => MergeSink::open(destination, &header, source::are_directories(&sources), overwrite)?,
     };
@@ -130,7 +130,7 @@ fn keep_latest_versions(versions: &mut Vec<PageVersion>, report: &mut MergeRepor
     versions.retain(|it| !it.tombstone);
 }
 
-fn write(sources: &[Source], versions: &[PageVersion], mut sink: MergeSink) -> Result<(), MergeError> {
+fn write(sources: &[PartSource], versions: &[PageVersion], mut sink: MergeSink) -> Result<(), MergeError> {
     let mut page = Vec::new();
     for version in versions {
         sources[version.part as usize].read(version, &mut page)?;

@@ -6,14 +6,14 @@ use redis::Value;
 use testredis::{Builder, Cluster, Fsync, Sentinels, Server};
 use tokio::time::{Instant, sleep};
 
-use super::super::{Call, Confirmation, Connection, RedisConnectOptions};
+use super::super::{Call, Confirmation, RedisConnectOptions, RedisConnection};
 use super::{Notices, call, open, wait_until_waiting};
 use crate::backend::redis::scripts;
 
 /// How many keys are spread over the cluster.
 const KEYS: usize = 60;
 
-async fn write(connection: &Connection, round: usize) {
+async fn write(connection: &RedisConnection, round: usize) {
     let sets = (0..KEYS).map(|number| call(&format!("SET {{{number}}}:key {round}:{number}")));
     assert_eq!(connection.all::<Value>(sets.collect()).await.unwrap(), vec![Value::Okay; KEYS]);
     let gets = (0..KEYS).map(|number| call(&format!("GET {{{number}}}:key")));
@@ -41,7 +41,7 @@ async fn cluster_is_recognised_and_all_its_nodes_are_queried_concurrently() {
     let seeds = format!("redis://{}/", seeds.join(",")).parse().unwrap();
     let options =
         RedisConnectOptions { connect_timeout: Duration::from_secs(20), ..Notices::default().options() };
-    let several = Connection::open(&seeds, options);
+    let several = RedisConnection::open(&seeds, options);
     let resume = async {
         sleep(Duration::from_millis(2_500)).await;
         cluster.nodes[0].resume();
@@ -157,7 +157,7 @@ async fn sentinel_names_the_primary_before_and_after_a_failover() {
     let notices = Notices::default();
     // The first Sentinel of the address may be down.
     let url = format!("redis+sentinel://127.0.0.1:1,{}/{}", sentinels.addresses()[0], sentinels.name());
-    let connection = Connection::open(&url.parse().unwrap(), notices.options()).await.unwrap();
+    let connection = RedisConnection::open(&url.parse().unwrap(), notices.options()).await.unwrap();
     assert_eq!(connection.servers()[0].port, sentinels.primary().port());
     let confirmation = Confirmation { replicas: 1, timeout: Duration::from_secs(5) };
     connection.confirmed::<()>(call("SET key value"), confirmation).await.unwrap();
@@ -225,8 +225,8 @@ async fn missing_replicas_are_reported_and_not_waited_for() {
     let replica = Server::builder().replica_of(&primary).start();
     until("the replica has everything", || replica.info("master_link_status") == "up").await;
     let notices = Notices::default();
-    let connection = Connection::open(&primary.url().parse().unwrap(), notices.options()).await.unwrap();
-    let set = async |connection: &Connection, replicas, timeout| {
+    let connection = RedisConnection::open(&primary.url().parse().unwrap(), notices.options()).await.unwrap();
+    let set = async |connection: &RedisConnection, replicas, timeout| {
         let confirmation = Confirmation { replicas, timeout };
         connection.confirmed::<()>(call("SET key value"), confirmation).await.unwrap();
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use testredis::{Fsync, Mode, Proxy, Server};
 use tokio::time::{Instant, sleep};
 
-use super::super::Connection;
+use super::super::RedisConnection;
 use super::{Notices, call, open, wait_until_waiting};
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn replies_to_large_commands_are_in_order() {
 async fn writes_wait_while_memory_is_full_and_reads_succeed() {
     let server = Server::builder().max_memory("100mb").start();
     let notices = Notices::default();
-    let connection = Connection::open(&server.url().parse().unwrap(), notices.options()).await.unwrap();
+    let connection = RedisConnection::open(&server.url().parse().unwrap(), notices.options()).await.unwrap();
     server.query::<String>("CONFIG SET maxmemory 1");
     let writing = tokio::spawn({
         let connection = connection.clone();
@@ -73,7 +73,7 @@ async fn writes_wait_while_memory_is_full_and_reads_succeed() {
     assert_eq!(writing.await.unwrap().unwrap(), "OK");
     assert!(connection.shared.outage.start().is_none());
     notices.wait_for("Redis at redis://127.0.0.1:").await;
-    assert!(notices.all()[1].contains("answers again after "), "{:?}", notices.all());
+    assert!(notices.all()[1].contains("replies again after "), "{:?}", notices.all());
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn writes_wait_while_memory_is_full_and_reads_succeed() {
 async fn commands_wait_while_a_server_with_an_append_only_file_restarts() {
     let server = Server::builder().append_only(Fsync::Always).password("sesame").start();
     let notices = Notices::default();
-    let connection = Connection::open(&server.url().parse().unwrap(), notices.options()).await.unwrap();
+    let connection = RedisConnection::open(&server.url().parse().unwrap(), notices.options()).await.unwrap();
     connection.one::<()>(call("SET key before")).await.unwrap();
     server.kill();
     let sent = Instant::now();
@@ -138,14 +138,14 @@ async fn server_that_does_not_reply_gets_a_new_connection() {
     let server = Server::start();
     let proxy = Proxy::for_server(&server);
     let notices = Notices::default();
-    let connection = Connection::open(&proxy.url().parse().unwrap(), notices.options()).await.unwrap();
+    let connection = RedisConnection::open(&proxy.url().parse().unwrap(), notices.options()).await.unwrap();
     proxy.set_mode(Mode::Hold);
     let waiting = tokio::spawn({
         let connection = connection.clone();
         async move { connection.one::<String>(call("PING")).await }
     });
     notices.wait_for("waiting for Redis").await;
-    assert!(notices.all()[0].ends_with(" s now: no answer within 5 s"), "{:?}", notices.all());
+    assert!(notices.all()[0].ends_with(" s now: no reply within 5 s"), "{:?}", notices.all());
     proxy.set_mode(Mode::Pass);
     assert_eq!(waiting.await.unwrap().unwrap(), "PONG");
 }

@@ -16,7 +16,7 @@ use crate::modules::{BuiltinOutput, registry};
 const MAX_LISTED_PARTS: usize = 8;
 
 /// An open part.
-pub(super) struct Source {
+pub(super) struct PartSource {
     path: PathBuf,
     /// `None` if the part is still empty: its worker crashed before it wrote the header.
     header: Option<PartHeader>,
@@ -25,16 +25,16 @@ pub(super) struct Source {
     incomplete_bytes: u64,
 }
 
-impl Source {
+impl PartSource {
     /// Opens a part and adds the page versions of its index to `versions`.
     pub(super) fn open(
         path: &Path,
         number: u32,
         versions: &mut Vec<PageVersion>,
-    ) -> Result<Source, MergeError> {
+    ) -> Result<PartSource, MergeError> {
         match fs::metadata(path) {
-            Ok(metadata) if metadata.is_dir() => Source::open_directory(path, number, versions),
-            Ok(metadata) if metadata.is_file() => Source::open_file(path, number, versions),
+            Ok(metadata) if metadata.is_dir() => PartSource::open_directory(path, number, versions),
+            Ok(metadata) if metadata.is_file() => PartSource::open_file(path, number, versions),
             Ok(_) => Err(MergeError::Refused(format!(
                 "cannot merge '{}': it is neither a file nor a directory; name the parts",
                 path.display()
@@ -44,7 +44,11 @@ impl Source {
         }
     }
 
-    fn open_file(path: &Path, number: u32, versions: &mut Vec<PageVersion>) -> Result<Source, MergeError> {
+    fn open_file(
+        path: &Path,
+        number: u32,
+        versions: &mut Vec<PageVersion>,
+    ) -> Result<PartSource, MergeError> {
         // Read the index before the length of the part: what it names has already been written.
         let mut reader = match IndexReader::open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -57,7 +61,7 @@ impl Source {
         while header.is_some()
             && let Some(entry) = reader.entry().map_err(|cause| damaged(path, &cause))?
         {
-            let index::IndexEntry { task_id, lease_id, offset, length } = entry;
+            let index::PartIndexEntry { task_id, lease_id, offset, length } = entry;
             let tombstone = length.is_none();
             versions.push(PageVersion {
                 task_id,
@@ -83,14 +87,14 @@ impl Source {
         }
         let index = fs::metadata(index::index_path(path)).map_or(0, |index| index.len());
         let incomplete_bytes = length.saturating_sub(named) + index.saturating_sub(reader.length());
-        Ok(Source { path: path.to_owned(), header, file: Some(file), incomplete_bytes })
+        Ok(PartSource { path: path.to_owned(), header, file: Some(file), incomplete_bytes })
     }
 
     fn open_directory(
         path: &Path,
         number: u32,
         versions: &mut Vec<PageVersion>,
-    ) -> Result<Source, MergeError> {
+    ) -> Result<PartSource, MergeError> {
         let Some(header) = directory::read_header(path).map_err(|cause| damaged(path, &cause))? else {
             return Err(not_a_part(path, "it has no 'crawl.json'"));
         };
@@ -109,7 +113,7 @@ impl Source {
             return Err(damaged(path, "its file 'withdrawn' is damaged"));
         }
         let incomplete_bytes = directory::incomplete_bytes(path);
-        Ok(Source { path: path.to_owned(), header: Some(header), file: None, incomplete_bytes })
+        Ok(PartSource { path: path.to_owned(), header: Some(header), file: None, incomplete_bytes })
     }
 
     /// Reads a page into the buffer, replacing its content.
@@ -166,13 +170,13 @@ impl Source {
 }
 
 /// Whether the parts are directories.
-pub(super) fn are_directories(sources: &[Source]) -> bool {
+pub(super) fn are_directories(sources: &[PartSource]) -> bool {
     sources.iter().any(|source| source.file.is_none())
 }
 
 /// The header of the output, which all parts start with.
-pub(super) fn output_header(sources: &[Source]) -> Result<Vec<u8>, MergeError> {
-    let mut headers: Vec<(&Source, Vec<u8>)> = Vec::new();
+pub(super) fn output_header(sources: &[PartSource]) -> Result<Vec<u8>, MergeError> {
+    let mut headers: Vec<(&PartSource, Vec<u8>)> = Vec::new();
     for source in sources {
         let (Some(file), Some(header)) = (&source.file, &source.header) else { continue };
         let mut bytes = Vec::new();
@@ -192,15 +196,15 @@ pub(super) fn output_header(sources: &[Source]) -> Result<Vec<u8>, MergeError> {
 }
 
 /// The header of an output that is a directory, which its parts do not contain.
-fn directory_header(sources: &[Source]) -> Vec<u8> {
+fn directory_header(sources: &[PartSource]) -> Vec<u8> {
     let format = sources.iter().find_map(|source| Some(&source.header.as_ref()?.output));
     let spec = format.and_then(|format| registry::output_of_format(format, Path::new("")));
     spec.filter(|_| are_directories(sources)).map(|spec| spec.output.extension().into()).unwrap_or_default()
 }
 
 /// Rejects parts of different crawls or outputs.
-pub(super) fn ensure_same_output(sources: &[Source]) -> Result<(), MergeError> {
-    let header = |source: &Source| Some((source.path.clone(), source.header.clone()?));
+pub(super) fn ensure_same_output(sources: &[PartSource]) -> Result<(), MergeError> {
+    let header = |source: &PartSource| Some((source.path.clone(), source.header.clone()?));
     let headers: Vec<(PathBuf, PartHeader)> = sources.iter().filter_map(header).collect();
     for pair in headers.windows(2) {
         let [(one, its), (other, others)] = pair else { continue };
@@ -216,7 +220,7 @@ pub(super) fn ensure_same_output(sources: &[Source]) -> Result<(), MergeError> {
             "cannot merge: part '{one}' belongs to {its} and part '{other}' to {others}; merge them separately"
         )));
     }
-    let is_directory = |source: &&Source| source.file.is_none();
+    let is_directory = |source: &&PartSource| source.file.is_none();
     let (directory, file) = (sources.iter().find(is_directory), sources.iter().find(|it| !is_directory(it)));
     if let (Some(directory), Some(file)) = (directory, file) {
         let (directory, file) = (directory.path.display(), file.path.display());
