@@ -70,7 +70,7 @@ unsafe fn run(
     // A negative size becomes zero, which the crawl rejects.
     let [download_workers, parse_workers, work_queue_size] =
         sizes.map(|size| usize::try_from(size).unwrap_or(0));
-    let crawl = CallbackCrawl::new()
+    let crawl = CallbackCrawl::default()
         .download_workers(download_workers)
         .parse_workers(parse_workers)
         .work_queue_size(work_queue_size)

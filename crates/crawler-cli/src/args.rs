@@ -537,7 +537,7 @@ impl Cli {
             CliCommand::Status(options) => Command::Status(options.validate()?),
             CliCommand::Health(health) => Command::Health(health),
             CliCommand::Pause(crawl) => Command::Change(crawl.validate(vec![ControlAction::Pause])?),
-            CliCommand::Unpause(crawl) => Command::Change(crawl.validate(vec![ControlAction::Resume])?),
+            CliCommand::Unpause(crawl) => Command::Change(crawl.validate(vec![ControlAction::Unpause])?),
             CliCommand::Change(change) => Command::Change(change.validate()?),
             CliCommand::Stop(crawl) => Command::Stop(crawl.validate(vec![ControlAction::Stop])?),
             CliCommand::Purge(options) => Command::Purge(options),

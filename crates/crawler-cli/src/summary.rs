@@ -56,7 +56,7 @@ pub struct Counts {
     /// Distinct URLs.
     pub admitted: u64,
     /// URLs that were fetched again for their links, because they were found again at a lower depth.
-    revisits: u64,
+    refetches: u64,
     links: Links,
     /// HTTP requests sent.
     requests: u64,
@@ -117,7 +117,7 @@ impl Counts {
             not_reached: stats.in_group(OutcomeGroup::NotReached),
             pending: stats.pending(),
             admitted: stats.admitted,
-            revisits: 0,
+            refetches: 0,
             links: Links {
                 found: stats.links,
                 new: stats.links - stats.links_seen - rejected.total,
@@ -131,7 +131,7 @@ impl Counts {
     /// The counts of a pipeline that runs.
     pub fn of_running(snapshot: &Snapshot) -> Counts {
         // A URL that is fetched again for its links is still one URL.
-        let admitted = snapshot.admitted - snapshot.revisits.min(snapshot.admitted);
+        let admitted = snapshot.admitted - snapshot.refetches.min(snapshot.admitted);
         let in_group = |group| Breakdown::of_group(&snapshot.outcomes, group);
         let rejected = Breakdown::new(snapshot.links_rejected.clone());
         let sitemaps = in_group(OutcomeGroup::Sitemap);
@@ -155,7 +155,7 @@ impl Counts {
             not_reached: in_group(OutcomeGroup::NotReached).total,
             pending: admitted.saturating_sub(snapshot.outcomes.values().sum()),
             admitted,
-            revisits: snapshot.revisits,
+            refetches: snapshot.refetches,
             links: Links {
                 found: snapshot.links_new + snapshot.links_seen + rejected.total,
                 new: snapshot.links_new,

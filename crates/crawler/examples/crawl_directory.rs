@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         eprintln!("usage: crawl_directory DIRECTORY START");
         return ExitCode::from(2);
     };
-    let crawl = CallbackCrawl::new().download_workers(8).parse_workers(2).work_queue_size(100);
+    let crawl = CallbackCrawl::default().download_workers(8).parse_workers(2).work_queue_size(100);
     match crawl.run(start.as_bytes(), |link| fetch(Path::new(directory), link), print_edge) {
         Ok(report) => {
             eprintln!("{} pages, {} broken links, {} edges", report.pages, report.broken, report.edges);

@@ -119,7 +119,7 @@ async fn fill<R: Backend>(backend: R, what: &str, urls: u64) -> Result<(), AnyEr
         ("full", full.resident),
         ("peak", full.peak),
         ("seconds", took.as_secs_f64()),
-        ("overflow", snapshot.url_queue.1 as f64),
+        ("overflow", snapshot.overflow as f64),
     ]);
     io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())

@@ -131,7 +131,7 @@ pub struct Lease {
     /// Number of consecutive redirects that led to the URL.
     pub redirects: u8,
     /// The URL was completed before and is fetched only for its links: it was found again at a smaller depth.
-    pub is_revisit: bool,
+    pub is_refetch: bool,
     /// The last visit of the URL, if it is visited again.
     pub previous: Option<Arc<PreviousVisit>>,
     /// How long to wait before the next request to the URL's host, whichever worker sent the previous one.
@@ -373,6 +373,16 @@ pub enum ContentMatch {
     NearDuplicate(String),
 }
 
+/// What a worker has to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct WorkerLoad {
+    /// Its domains that have URLs.
+    pub domains: usize,
+    /// URLs leased to it.
+    pub leased: usize,
+}
+
 /// Counts and queue lengths of a crawl at one point in time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -381,9 +391,9 @@ pub struct Snapshot {
     pub admitted: u64,
     /// URLs completed. Decreases only when a resumed crawl queues failed URLs again.
     pub completed: u64,
-    /// Of `admitted` and `completed`, fetches that only revisit a page for its links, because it was found at a smaller
+    /// Of `admitted` and `completed`, fetches of a page again, only for its links, because it was found at a smaller
     /// depth.
-    pub revisits: u64,
+    pub refetches: u64,
     /// Completed URLs by the [label](Outcome::label) of their outcome.
     pub outcomes: BTreeMap<String, u64>,
     /// Links of pages that were new.
@@ -402,12 +412,14 @@ pub struct Snapshot {
     /// HTTP requests sent, by all processes. A process that is killed does not report its most recent ones.
     #[serde(default)]
     pub requests: u64,
-    /// URLs in the URL queue, and in its overflow. Requisites, which need no priority, count as overflow.
-    pub url_queue: (usize, usize),
+    /// URLs in the URL queue, without its overflow.
+    pub url_queue: usize,
+    /// URLs in the overflow of the URL queue, and requisites, which need no priority.
+    pub overflow: usize,
     /// URLs in each priority queue.
     pub priority_queues: Vec<usize>,
-    /// Domains of each worker that have URLs, and URLs leased to the worker.
-    pub workers: Vec<(usize, usize)>,
+    /// The load of each worker, by the number of the worker.
+    pub workers: Vec<WorkerLoad>,
     /// Domains that have an owner.
     pub owned_domains: usize,
     /// Hosts of which URLs wait with a priority, or are leased to a worker.

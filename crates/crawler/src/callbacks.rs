@@ -47,7 +47,7 @@ pub fn crawl<P>(
 where
     P: AsRef<str> + Send,
 {
-    CallbackCrawl::new()
+    CallbackCrawl::default()
         .download_workers(download_workers)
         .parse_workers(parse_workers)
         .work_queue_size(work_queue_size)
@@ -59,7 +59,7 @@ where
 /// ```
 /// use crawler::{CallbackCrawl, LinkRule};
 ///
-/// let crawl = CallbackCrawl::new().download_workers(8).parse_workers(2).links(LinkRule::Html);
+/// let crawl = CallbackCrawl::default().download_workers(8).parse_workers(2).links(LinkRule::Html);
 /// let fetch = |url: &str| (url == "http://a.test/").then_some("<a href=/b>b</a>");
 /// let report = crawl.run_str("http://a.test/", fetch, |from, to| println!("{from} -> {to}"))?;
 /// assert_eq!((report.pages, report.broken, report.edges), (1, 1, 1));
@@ -95,11 +95,13 @@ pub struct CallbackCrawl {
 #[non_exhaustive]
 pub enum StartError {
     /// A pool or the queue has size zero.
+    #[non_exhaustive]
     Zero {
         /// The name of the setting.
         what: &'static str,
     },
     /// The system refused a thread. Those that had started are joined.
+    #[non_exhaustive]
     Threads {
         /// The number of threads that were wanted.
         wanted: usize,
@@ -111,16 +113,6 @@ pub enum StartError {
 }
 
 impl CallbackCrawl {
-    /// One download thread, one parse thread, a queue of 1,000 links, and the `link:` rule.
-    pub fn new() -> Self {
-        CallbackCrawl {
-            download_workers: 1,
-            parse_workers: 1,
-            work_queue_size: 1_000,
-            links: LinkRule::Words,
-        }
-    }
-
     /// Sets the number of threads that call `fetch`.
     pub fn download_workers(self, download_workers: usize) -> Self {
         CallbackCrawl { download_workers, ..self }
@@ -222,8 +214,14 @@ impl CallbackInternals for CallbackCrawl {
 }
 
 impl Default for CallbackCrawl {
+    /// One download thread, one parse thread, a queue of 1,000 links, and the `link:` rule.
     fn default() -> Self {
-        CallbackCrawl::new()
+        CallbackCrawl {
+            download_workers: 1,
+            parse_workers: 1,
+            work_queue_size: 1_000,
+            links: LinkRule::Words,
+        }
     }
 }
 
@@ -257,5 +255,20 @@ impl std::error::Error for StartError {
             StartError::Zero { .. } => None,
             StartError::Threads { source, .. } => Some(source),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thread_error_names_a_remedy() {
+        let error = StartError::Threads { wanted: 64, started: 40, source: io::ErrorKind::WouldBlock.into() };
+        assert_eq!(error.to_string(), "cannot start thread 41 of 64; use fewer workers");
+        assert_eq!(
+            format!("{error:#}"),
+            "cannot start thread 41 of 64: operation would block; use fewer workers"
+        );
     }
 }

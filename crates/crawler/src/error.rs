@@ -28,6 +28,7 @@ pub enum Error {
     /// A setting has an invalid value.
     InvalidSetting(String),
     /// A seed is out of scope.
+    #[non_exhaustive]
     SeedOutOfScope {
         /// The seed.
         seed: String,
@@ -47,6 +48,7 @@ pub enum Error {
     /// A blocking function was called inside an async runtime.
     InsideRuntime,
     /// The system refused a resource.
+    #[non_exhaustive]
     System {
         /// What could not be done, such as "start a thread".
         action: &'static str,

@@ -144,7 +144,7 @@ mod warc;
 mod worker;
 
 #[cfg(feature = "net")]
-pub use backend::{Budget, Snapshot};
+pub use backend::{Budget, Snapshot, WorkerLoad};
 pub use callbacks::{CallbackCrawl, CallbackReport, LinkRule, StartError, crawl};
 #[cfg(feature = "net")]
 pub use classic::{ClassicCrawl, ClassicReport};
@@ -186,6 +186,9 @@ pub use stats::Stats;
 pub use stop::StopHandle;
 #[cfg(feature = "net")]
 pub use url_list::UrlList;
+#[cfg(feature = "net")]
+#[doc(no_inline)]
+pub use {bytes::Bytes, url::Url};
 
 /// The examples of the README compile.
 #[cfg(all(doctest, feature = "net"))]

@@ -33,7 +33,7 @@ pub enum ControlAction {
     /// Starts no further request. Requests in flight finish, and the maximum time does not run on.
     Pause,
     /// Starts requests again.
-    Resume,
+    Unpause,
     /// Stops the crawl. Requests in flight finish.
     Stop,
     /// Sets the minimum time between two requests to a host. A host that wants a longer one keeps it.
@@ -57,7 +57,7 @@ impl ControlAction {
     pub(crate) fn error(&self, why: impl std::fmt::Display) -> String {
         let action = match self {
             ControlAction::Pause => "pause the crawl",
-            ControlAction::Resume => "resume the crawl",
+            ControlAction::Unpause => "unpause the crawl",
             ControlAction::Stop => "stop the crawl",
             ControlAction::SetDelay(_) => "set the delay",
             ControlAction::SetMaxPages(_) => "set the maximum number of pages",
@@ -73,7 +73,7 @@ impl ControlAction {
     /// What a crawl does with the change that is resumed from its state later, if it does not keep it: a sentence.
     pub(crate) fn after_resume(&self) -> Option<&'static str> {
         match self {
-            ControlAction::Resume | ControlAction::Stop | ControlAction::AddSeed(_) => None,
+            ControlAction::Unpause | ControlAction::Stop | ControlAction::AddSeed(_) => None,
             ControlAction::Pause => Some("A crawl that ends and is resumed later is not paused."),
             _ => Some("This lasts until the crawl ends. A resumed crawl uses its saved options."),
         }
@@ -173,10 +173,10 @@ impl LiveSettings {
                 "The crawl is paused already.".into()
             }
             ControlAction::Pause => "The crawl is paused; requests in flight finish.".into(),
-            ControlAction::Resume if !std::mem::replace(&mut self.is_paused, false) => {
+            ControlAction::Unpause if !std::mem::replace(&mut self.is_paused, false) => {
                 "The crawl is not paused.".into()
             }
-            ControlAction::Resume => "The crawl continues.".into(),
+            ControlAction::Unpause => "The crawl continues.".into(),
             ControlAction::SetDelay(delay) => {
                 self.delay = Some(limited(*delay, MAX_DELAY)?);
                 format!("The delay is {} per host; a longer delay of a host still applies.", limit(*delay))

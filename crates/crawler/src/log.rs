@@ -136,7 +136,7 @@ pub(crate) fn request_ended(
 ) {
     let ms = elapsed.as_millis() as u64;
     match result {
-        // The host had to be left alone, or the crawl stopped.
+        // The host backs off, or the crawl stopped.
         Err(Outcome::RequestNotProcessed | Outcome::NotReached) if !is_sent => {}
         Ok(Download { status, .. }) => {
             debug!(target: REQUEST, url = %shown(url), status, received, ms, "response");

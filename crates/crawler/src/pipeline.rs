@@ -497,6 +497,10 @@ impl Crawler {
     }
 
     /// Runs the crawl to its end. Dropping the future stops the crawl gracefully.
+    ///
+    /// A crawl that had to stop because an output or a module failed returns `Ok` too, with the counts so far: its
+    /// [`end`](CrawlReport::end) is [`OutputFailed`](CrawlEnd::OutputFailed) or [`ModuleFailed`](CrawlEnd::ModuleFailed), the report
+    /// has the cause, and the outputs are incomplete. `Err` means that the crawl could not start, or that its state or Redis failed.
     pub async fn run(self) -> Result<CrawlReport, Error> {
         let _stop_when_dropped = local_run::StopWhenDropped(self.stop.clone());
         match self.spawn()?.await {
@@ -506,8 +510,8 @@ impl Crawler {
         }
     }
 
-    /// Runs the crawl to its end, without a runtime. Inside an async runtime it fails with [`Error::InsideRuntime`]: use
-    /// [`run`](Crawler::run) there.
+    /// Runs the crawl to its end, without a runtime, with the same result as [`run`](Crawler::run): also `Ok` if an output failed.
+    /// Inside an async runtime it fails with [`Error::InsideRuntime`]: use `run` there.
     pub fn run_blocking(self) -> Result<CrawlReport, Error> {
         local_run::check_outside_runtime()?;
         self.check_settings()?;

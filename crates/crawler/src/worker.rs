@@ -404,9 +404,9 @@ impl<R: Backend> Worker<R> {
         if !self.is_new_version(lease, parsed.fingerprint.exact, &mut parsed.page, completion) {
             return Ok((Outcome::Unchanged, None));
         }
-        // A revisit only collects links: the page was stored by the first visit. A page that is not saved must not make a duplicate
+        // A refetch only collects links: the page was stored by the first fetch. A page that is not saved must not make a duplicate
         // of one that is.
-        let content_match = match lease.is_revisit || !is_saved {
+        let content_match = match lease.is_refetch || !is_saved {
             true => ContentMatch::New,
             false => {
                 let (fingerprint, body) = (&parsed.fingerprint, &parsed.page.body);
@@ -435,7 +435,7 @@ impl<R: Backend> Worker<R> {
             return Ok((Outcome::NotSaved, None));
         }
         self.collect_requisites(&parsed.page.url, &parsed.page.requisites, completion);
-        Ok((Outcome::Page, (!lease.is_revisit).then_some(parsed.page)))
+        Ok((Outcome::Page, (!lease.is_refetch).then_some(parsed.page)))
     }
 }
 

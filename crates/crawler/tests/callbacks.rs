@@ -16,7 +16,7 @@ use std::time::Duration;
 fn links_of(page: &[u8]) -> Vec<Vec<u8>> {
     let found = Mutex::new(Vec::new());
     let fetch = |link: &[u8]| (link == b"start").then_some(page);
-    CallbackCrawl::new().run(b"start", fetch, |_, to| found.lock().unwrap().push(to.to_vec())).unwrap();
+    CallbackCrawl::default().run(b"start", fetch, |_, to| found.lock().unwrap().push(to.to_vec())).unwrap();
     found.into_inner().unwrap()
 }
 
@@ -43,7 +43,7 @@ fn size_of_zero_is_rejected_by_name_before_any_callback() {
             None::<Vec<u8>>
         };
         let error = pools(downloaders, parsers, queue).run(b"start", fetch, |_, _| ()).unwrap_err();
-        assert!(matches!(error, StartError::Zero { what } if what == name), "{error:?}");
+        assert!(matches!(error, StartError::Zero { what, .. } if what == name), "{error:?}");
         assert_eq!(error.to_string(), format!("{name} is 0; it must be at least 1"));
         assert!(!called.into_inner());
     }

@@ -11,7 +11,7 @@ fn html_crawl(start: &str, page: &str) -> (Vec<String>, Vec<String>) {
         (fetches.lock().unwrap().len() == 1).then(|| page.to_owned())
     };
     let edge = |_: &str, to: &str| edges.lock().unwrap().push(to.to_owned());
-    CallbackCrawl::new().links(LinkRule::Html).run_str(start, fetch, edge).unwrap();
+    CallbackCrawl::default().links(LinkRule::Html).run_str(start, fetch, edge).unwrap();
     (edges.into_inner().unwrap(), fetches.into_inner().unwrap())
 }
 
@@ -61,7 +61,7 @@ fn bytes_are_decoded_with_the_charset_of_the_meta_element() {
     let edges = Mutex::new(Vec::new());
     let fetch = |link: &[u8]| (link == b"http://example.test/").then_some(page);
     let edge = |_: &[u8], to: &[u8]| edges.lock().unwrap().push(String::from_utf8(to.to_vec()).unwrap());
-    CallbackCrawl::new().links(LinkRule::Html).run(b"http://example.test/", fetch, edge).unwrap();
+    CallbackCrawl::default().links(LinkRule::Html).run(b"http://example.test/", fetch, edge).unwrap();
     assert_eq!(edges.into_inner().unwrap(), ["http://example.test/caf%C3%A9?q=%E9"]);
 }
 

@@ -42,7 +42,7 @@ proptest! {
         work_queue_size in 1..20usize,
     ) {
         let (fetches, edges) = (Mutex::new(Vec::new()), Mutex::new(BTreeMap::<usize, Vec<usize>>::new()));
-        let report = CallbackCrawl::new()
+        let report = CallbackCrawl::default()
             .download_workers(download_workers)
             .parse_workers(parse_workers)
             .work_queue_size(work_queue_size)

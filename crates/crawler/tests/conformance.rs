@@ -235,7 +235,7 @@ async fn full_queues_overflow_and_lose_nothing(backend: impl Backend) {
     for _ in 0..100 {
         run_frontier(&backend).await;
         let snapshot = backend.snapshot().await.unwrap();
-        assert!(snapshot.url_queue.0 <= 100, "{snapshot:?}");
+        assert!(snapshot.url_queue <= 100, "{snapshot:?}");
         for worker in [FIRST, SECOND] {
             for lease in backend.lease(worker, 7, NO_WAIT).await.unwrap() {
                 seen.insert(lease.url.to_string());
@@ -277,7 +277,7 @@ async fn depth_of_a_queued_url_is_lowered(backend: impl Backend) {
     backend.admit(vec![discovered("http://a/", 2)]).await.unwrap();
     run_frontier(&backend).await;
     let leases = lease_all(&backend, FIRST).await;
-    assert_eq!((leases.len(), leases[0].depth, leases[0].is_revisit), (1, 2, false));
+    assert_eq!((leases.len(), leases[0].depth, leases[0].is_refetch), (1, 2, false));
 }
 
 async fn completed_url_found_at_a_smaller_depth_is_revisited(backend: impl Backend) {
@@ -288,7 +288,7 @@ async fn completed_url_found_at_a_smaller_depth_is_revisited(backend: impl Backe
     assert_eq!(backend.admit(vec![discovered("http://a/", 3)]).await.unwrap().new, 0);
     run_frontier(&backend).await;
     let lease = lease_all(&backend, FIRST).await.remove(0);
-    assert_eq!((lease.depth, lease.is_revisit), (3, true));
+    assert_eq!((lease.depth, lease.is_refetch), (3, true));
     let completed = backend.complete(vec![page(&lease, Vec::new())]).await.unwrap();
     assert_eq!(
         completed,
@@ -296,7 +296,7 @@ async fn completed_url_found_at_a_smaller_depth_is_revisited(backend: impl Backe
         "it is the same page"
     );
     let snapshot = backend.snapshot().await.unwrap();
-    assert_eq!((snapshot.pending(), snapshot.revisits, snapshot.pages), (0, 1, 1));
+    assert_eq!((snapshot.pending(), snapshot.refetches, snapshot.pages), (0, 1, 1));
 }
 
 async fn leased_url_found_at_a_smaller_depth_is_revisited(backend: impl Backend) {
@@ -309,19 +309,19 @@ async fn leased_url_found_at_a_smaller_depth_is_revisited(backend: impl Backend)
         backend.complete(vec![Completion { outcome, ..page(&lease, Vec::new()) }]).await.unwrap();
     }
     run_frontier(&backend).await;
-    let revisits = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
-    assert_eq!(urls(&revisits), ["http://a/"], "only URLs with links are revisited");
-    assert_eq!((revisits[0].depth, revisits[0].is_revisit), (3, true));
-    backend.complete(vec![page(&revisits[0], Vec::new())]).await.unwrap();
+    let refetches = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
+    assert_eq!(urls(&refetches), ["http://a/"], "only URLs with links are fetched again");
+    assert_eq!((refetches[0].depth, refetches[0].is_refetch), (3, true));
+    backend.complete(vec![page(&refetches[0], Vec::new())]).await.unwrap();
     backend.admit(vec![discovered("http://a/", 2)]).await.unwrap();
     run_frontier(&backend).await;
-    let revisits = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
+    let refetches = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
     assert_eq!(
-        (urls(&revisits), revisits[0].depth),
+        (urls(&refetches), refetches[0].depth),
         (vec!["http://a/"], 2),
         "again, at a still smaller depth"
     );
-    backend.complete(vec![page(&revisits[0], vec![discovered("http://a/x", 3)])]).await.unwrap();
+    backend.complete(vec![page(&refetches[0], vec![discovered("http://a/x", 3)])]).await.unwrap();
     // A URL without links is not revisited after its completion either.
     backend.admit(vec![discovered("http://b/", 1)]).await.unwrap();
     run_frontier(&backend).await;
@@ -447,7 +447,7 @@ macro_rules! conformance_tests {
             use super::*;
 
             $(#[tokio::test]
-            #[ignore = "needs redis-server; make test installs it"]
+            #[ignore = "needs redis-server: run by make test"]
             async fn $test() {
                 #[allow(unused_mut, unused_assignments)]
                 let mut chosen = config();

@@ -220,11 +220,11 @@ impl Model {
             (self.admitted_urls.len() as u64, self.completed.len() as u64)
         );
         assert!(self.unprioritized.len() <= self.queue_size, "{snapshot:?}");
-        let leased: usize = snapshot.workers.iter().map(|(_, leased)| leased).sum();
+        let leased: usize = snapshot.workers.iter().map(|worker| worker.leased).sum();
         assert_eq!(leased, self.leases.len());
         let located = snapshot.priority_queues.iter().sum::<usize>()
-            + snapshot.url_queue.0
-            + snapshot.url_queue.1
+            + snapshot.url_queue
+            + snapshot.overflow
             + self.unprioritized.len()
             + self.leases.len();
         assert_eq!(located as u64, snapshot.pending(), "{snapshot:?}");

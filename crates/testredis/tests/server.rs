@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use testredis::{Cluster, Fsync, Proxy, Reply, Sentinels, Server, Tls};
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn append_only_data_survives_a_kill_and_a_stop() {
     for fsync in [Fsync::Always, Fsync::EverySecond] {
         let server = Server::builder().append_only(fsync).start();
@@ -28,7 +28,7 @@ fn append_only_data_survives_a_kill_and_a_stop() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn paused_server_replies_after_it_is_resumed() {
     let server = Server::start();
     server.pause();
@@ -43,7 +43,7 @@ fn paused_server_replies_after_it_is_resumed() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn settings_take_effect() {
     let locked = Server::builder().password("open-sesame").max_memory("2mb").start();
     assert_eq!(locked.query::<Vec<String>>("CONFIG GET maxmemory-policy")[1], "noeviction");
@@ -58,7 +58,7 @@ fn settings_take_effect() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn server_with_tls_uses_its_certificate_on_the_port_of_its_url() {
     let directory = tempfile::tempdir().unwrap();
     let tls = Tls::generate(directory.path());
@@ -71,7 +71,7 @@ fn server_with_tls_uses_its_certificate_on_the_port_of_its_url() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn cluster_has_all_slots_and_recovers_after_a_restart() {
     let cluster = Cluster::start_with(Server::builder().append_only(Fsync::EverySecond));
     cluster.nodes[0].restart();
@@ -83,7 +83,7 @@ fn cluster_has_all_slots_and_recovers_after_a_restart() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn sentinels_promote_the_replica() {
     for count in [1, 3] {
         let sentinels = Sentinels::start(count);
@@ -99,7 +99,7 @@ fn sentinels_promote_the_replica() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn drop_removes_the_server_and_its_directory() {
     let server = Server::start();
     let proxy = Proxy::for_server(&server);

@@ -429,6 +429,7 @@ Exit status:
   1    the crawl failed, or Redis cannot be used
   2    invalid arguments, or an output exists already
   3    an output could not be written
+  4    the proxy could not be used
   130  interrupted by Ctrl-C; requests in flight finished first
   143  terminated by SIGTERM; requests in flight finished first
 A second signal exits at once, without waiting for requests in flight.";

@@ -47,7 +47,7 @@ pub async fn run(job: &ArchiveFileJob) -> u8 {
     match made {
         Ok((report, text)) => {
             let text = format!("{text}\n");
-            let is_told = match &job.output {
+            let is_reported = match &job.output {
                 _ if job.is_quiet => true,
                 Some(_) => print_stdout(&text),
                 None => {
@@ -57,7 +57,7 @@ pub async fn run(job: &ArchiveFileJob) -> u8 {
             };
             match () {
                 () if report.damaged > 0 => EXIT_DAMAGED,
-                () if !is_told => EXIT_FAILED,
+                () if !is_reported => EXIT_FAILED,
                 () => 0,
             }
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crawler::internal::backend::WorkerLoad;
 use crawler::internal::backend::redis::{DistributedCrawl, Member, Phase, Role, Standby, no_such_crawl};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView};
 use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, NewMetadata, RemoteCrawl};
@@ -285,8 +286,8 @@ fn role_name(role: Role) -> String {
 }
 
 /// The URLs and domains of a worker.
-fn load(load: Option<&(usize, usize)>) -> String {
-    let (domains, leased) = load.copied().unwrap_or((0, 0));
+fn load(load: Option<&WorkerLoad>) -> String {
+    let WorkerLoad { domains, leased, .. } = load.copied().unwrap_or_default();
     format!(" · {} leased · {}", counted(leased as u64, "URL"), counted(domains as u64, "domain"))
 }
 

@@ -41,7 +41,7 @@ pub fn parse(body: &[u8]) -> Result<ControlAction, String> {
     let invalid = |error: String| format!("cannot {action}: the value {error}");
     let action = match action.as_str() {
         "pause" => ControlAction::Pause,
-        "resume" => ControlAction::Resume,
+        "unpause" => ControlAction::Unpause,
         "stop" => ControlAction::Stop,
         "set-delay" => {
             ControlAction::SetDelay(values::duration(needed("a time such as 2s")?).map_err(invalid)?)

@@ -146,20 +146,20 @@ fn requests(snapshot: &Snapshot, statistics: &Statistics) -> Vec<Family> {
 }
 
 fn queues(snapshot: &Snapshot, statistics: &Statistics) -> Vec<Family> {
-    let (url_queue, overflow) = snapshot.url_queue;
     let worker = |index: usize| vec![("worker", index.to_string())];
     let loads = || snapshot.workers.iter().enumerate();
     let queue = |(index, length): (usize, &usize)| (vec![("queue", (index + 1).to_string())], *length as f64);
     vec![
         gauge("crawler_url_queue_urls", "URLs in the URL queue, without its overflow.")
-            .value(url_queue as f64),
-        gauge("crawler_overflow_urls", "URLs in the overflow of the URL queue.").value(overflow as f64),
+            .value(snapshot.url_queue as f64),
+        gauge("crawler_overflow_urls", "URLs in the overflow of the URL queue.")
+            .value(snapshot.overflow as f64),
         gauge("crawler_priority_queue_urls", "URLs in each priority queue; 1 is the best.")
             .with_all(snapshot.priority_queues.iter().enumerate().map(queue)),
         gauge("crawler_worker_leased_urls", "URLs leased to each worker.")
-            .with_all(loads().map(|(index, (_, leased))| (worker(index), *leased as f64))),
+            .with_all(loads().map(|(index, load)| (worker(index), load.leased as f64))),
         gauge("crawler_worker_domains", "Domains of each worker that have URLs.")
-            .with_all(loads().map(|(index, (domains, _))| (worker(index), *domains as f64))),
+            .with_all(loads().map(|(index, load)| (worker(index), load.domains as f64))),
         gauge("crawler_owned_domains", "Domains that have an owner.").value(snapshot.owned_domains as f64),
         gauge("crawler_active_hosts", "Hosts of which URLs wait with a priority or are leased.")
             .value(snapshot.active_hosts as f64),

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crawler::OutcomeGroup;
 use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::redis::Role;
-use crawler::internal::backend::{MAX_WAITING_HOSTS, Snapshot, WaitReason};
+use crawler::internal::backend::{MAX_WAITING_HOSTS, Snapshot, WaitReason, WorkerLoad};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
 use crawler::internal::outcome::group_of_label;
@@ -338,7 +338,7 @@ fn outcomes(view: &View) -> Vec<Group<'_>> {
 }
 
 fn queues(snapshot: &Snapshot, statistics: &Statistics) -> Queues {
-    let (url_queue, overflow) = snapshot.url_queue;
+    let (url_queue, overflow) = (snapshot.url_queue, snapshot.overflow);
     let ranges = PriorityQueues::new(snapshot.priority_queues.len()).map(PriorityQueues::ranges);
     let priority = snapshot.priority_queues.iter().zip(ranges.unwrap_or_default()).enumerate();
     let priority = priority.map(|(index, (length, range))| PriorityQueue {
@@ -352,7 +352,7 @@ fn queues(snapshot: &Snapshot, statistics: &Statistics) -> Queues {
         overflow,
         unprioritized: url_queue + overflow,
         priority: priority.collect(),
-        leased: snapshot.workers.iter().map(|(_, leased)| leased).sum(),
+        leased: snapshot.workers.iter().map(|worker| worker.leased).sum(),
         in_flight: statistics.in_flight,
     }
 }
@@ -369,7 +369,7 @@ fn workers(view: &View) -> Vec<Worker<'_>> {
     });
     let count = last_member.max().unwrap_or(0).max(view.snapshot().workers.len()).min(MAX_WORKERS);
     let worker = |id: usize| {
-        let (domains, leased) = view.snapshot().workers.get(id).copied().unwrap_or_default();
+        let WorkerLoad { domains, leased, .. } = view.snapshot().workers.get(id).copied().unwrap_or_default();
         let member = member_of(id);
         if is_distributed && member.is_none() && leased == 0 && domains == 0 {
             return None;

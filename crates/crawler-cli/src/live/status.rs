@@ -301,13 +301,13 @@ fn fetched(latest: &LatestUrl) -> Fetched {
 
 /// The lengths of the queues, and the loads of the workers.
 fn queues(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
-    let (url_queue, overflow) = snapshot.url_queue;
+    let (url_queue, overflow) = (snapshot.url_queue, snapshot.overflow);
     let prioritized = snapshot.priority_queues.iter().sum::<usize>();
-    let leased = snapshot.workers.iter().map(|(_, leased)| leased).sum::<usize>();
+    let leased = snapshot.workers.iter().map(|worker| worker.leased).sum::<usize>();
     let lengths =
         [("new", url_queue), ("overflow", overflow), ("prioritized", prioritized), ("leased", leased)];
     let lengths = lengths.map(|(name, length)| format!("{name} {}", number(length as u64)));
-    let loads = snapshot.workers.iter().take(MAX_WORKERS).map(|(_, leased)| leased.to_string());
+    let loads = snapshot.workers.iter().take(MAX_WORKERS).map(|worker| worker.leased.to_string());
     let mut loads = loads.collect::<Vec<_>>().join(" ");
     if snapshot.workers.len() > MAX_WORKERS {
         loads += " …";

@@ -118,7 +118,7 @@ fn prefix_matches_whole_path_segments() {
     );
     let ended = crawl_within(&web, "/tse", "/tse").expect(0);
     assert_eq!(ended.sorted_paths(), ["/tse", "/tse/a", "/tse?q"]);
-    assert_eq!(ended.summary().fates, counts(&[("new", 2), ("out of scope", 5)]));
+    assert_eq!(ended.summary().link_counts, counts(&[("new", 2), ("out of scope", 5)]));
 }
 
 #[test]
@@ -143,8 +143,8 @@ fn internal_urls_have_the_scheme_host_and_port_of_the_seed() {
     assert_eq!(ended.sorted_paths(), ["/", "/a"]);
     assert!(other_port.log().is_empty());
     assert_eq!(web.log().paths(), ["/robots.txt", "/", "/a"]);
-    let fates = [("new", 1), ("out of scope", 5), ("with credentials", 1), ("not http or https", 1)];
-    assert_eq!(ended.summary().fates, counts(&fates));
+    let link_counts = [("new", 1), ("out of scope", 5), ("with credentials", 1), ("not http or https", 1)];
+    assert_eq!(ended.summary().link_counts, counts(&link_counts));
 }
 
 #[test]

@@ -330,8 +330,8 @@ pub struct Summary {
     /// URLs by outcome.
     pub outcomes: BTreeMap<String, u64>,
     pub links: u64,
-    /// Links by what became of them.
-    pub fates: BTreeMap<String, u64>,
+    /// Links by the detail of the summary: new, seen, out of scope …
+    pub link_counts: BTreeMap<String, u64>,
     pub requests: u64,
 }
 
@@ -426,7 +426,7 @@ impl Ended {
                         (reason.to_owned(), number(count).expect("a count"))
                     }));
                     assert_eq!(count, by_reason.values().sum::<u64>(), "{line}");
-                    (summary.links, summary.fates) = (count, by_reason);
+                    (summary.links, summary.link_counts) = (count, by_reason);
                 }
                 "Skipped" | "Failed" => {
                     by_reason.extend(reasons().map(|reason| {
@@ -444,7 +444,7 @@ impl Ended {
 
     /// The line of standard error about this path.
     #[track_caller]
-    pub fn complaint(&self, path: &str) -> &str {
+    pub fn line_about(&self, path: &str) -> &str {
         let mut lines = self.stderr.lines();
         let found = lines.find(|line| line.split(": ").next().is_some_and(|url| url.ends_with(path)));
         found.unwrap_or_else(|| panic!("there is no line about {path}: {}", self.stderr))

@@ -136,7 +136,7 @@ fn patterns_and_depth_limit_the_crawl() {
     ] {
         let (pages, ended) = crawl(web.url("/"), options);
         assert_eq!(paths(&web, &pages), expected, "{options}");
-        let excluded = ended.summary().fates.contains_key("excluded");
+        let excluded = ended.summary().link_counts.contains_key("excluded");
         assert_eq!(excluded, options.contains("clude"), "{options}");
     }
 }
@@ -293,7 +293,7 @@ fn links_to_private_addresses_are_followed_only_with_allow_private() {
     let ended = Pipeline::bare(web.url("/")).with("--ignore-robots").run().expect(0);
     // An address is rejected as a link, a name when it resolves to such an address.
     assert_eq!(ended.outcomes(), counts(&[("page", 1), ("private address", 1)]));
-    assert_eq!(ended.summary().fates["private address"], 1);
+    assert_eq!(ended.summary().link_counts["private address"], 1);
     assert_eq!(inside.hits(), 0);
     let ended = Pipeline::bare(web.url("/")).with("--ignore-robots --allow-private").run().expect(0);
     assert_eq!(ended.outcomes()["page"] + ended.outcomes()["duplicate"], 3);

@@ -141,9 +141,9 @@ fn rejected_links_are_counted_by_reason() {
     let links = ["/a", "/a", "mailto:me@a.test", "http://me:pw@a.test/", "/x/x/x/x/x/x", "/"];
     let web = serve(Site::new().page("/", linking_to(&links)).page("/a", "x"));
     let ended = Pipeline::of(web.url("/")).run().expect(0);
-    let fates = ended.summary().fates;
-    assert_eq!(fates["not http or https"], 1);
-    assert_eq!(fates["with credentials"], 1);
-    assert_eq!(fates["repeated path segments"], 1);
+    let link_counts = ended.summary().link_counts;
+    assert_eq!(link_counts["not http or https"], 1);
+    assert_eq!(link_counts["with credentials"], 1);
+    assert_eq!(link_counts["repeated path segments"], 1);
     assert_eq!(ended.outcomes(), counts(&[("page", 2)]));
 }

@@ -136,7 +136,7 @@ fn json_progress_is_one_object_per_second_and_adds_up() {
         "admitted",
         "requisites",
         "checked",
-        "revisits",
+        "refetches",
         "links",
         "requests",
         "queues",

@@ -153,7 +153,7 @@ fn fragments_are_ignored_and_index_pages_are_distinct() {
         "/letters",
     ]));
     assert_eq!(saved, ["/", "/letters", "/letters/", "/letters/index.html"]);
-    assert_eq!(ended.summary().fates, counts(&[("new", 3), ("seen", 4)]));
+    assert_eq!(ended.summary().link_counts, counts(&[("new", 3), ("seen", 4)]));
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn other_media_types_are_not_downloaded() {
     let web = serve(labelled.iter().enumerate().fold(site, endless));
     let ended = Crawl::of(web.url("/")).run().expect(0);
     assert_eq!(ended.outcomes(), counts(&[("page", 2), ("not a page", 5)]));
-    assert!(ended.complaint("/0").ends_with("not a page: image/png"), "{}", ended.stderr);
+    assert!(ended.line_about("/0").ends_with("not a page: image/png"), "{}", ended.stderr);
     assert!(ended.peak_rss < 60 << 20, "nothing of 30 MB was read: {}", ended.peak_rss);
 }
 

@@ -362,7 +362,7 @@ fn hostile_titles_and_urls_are_plain_texts_in_one_line() {
 }
 
 #[test]
-fn actions_pause_resume_change_and_stop_the_crawl() {
+fn actions_pause_unpause_change_and_stop_the_crawl() {
     let web = endless_site();
     let (mut running, server) = started(&web, endless_crawl(&web));
     let act = |action: Value| {
@@ -382,7 +382,7 @@ fn actions_pause_resume_change_and_stop_the_crawl() {
     assert_eq!(server.get("/readyz").status, 503);
     assert_eq!(server.get("/healthz").status, 200);
     let paused = web.hits();
-    act(json!({"action": "resume"}));
+    act(json!({"action": "unpause"}));
     running.until("requests after the pause", |_| web.hits() > paused + 10);
     act(json!({"action": "set-max-pages", "value": "50000"}));
     act(json!({"action": "set-delay", "value": "20ms"}));
@@ -558,7 +558,7 @@ fn state_is_shown_while_its_crawl_runs_and_after_the_end() {
     let paused = server.act(&json!({"action": "pause"}));
     assert!(paused.body.contains("resumed later is not paused"), "{paused:?}");
     until("the pause", || server.status()["phase"] == "paused");
-    assert_eq!(server.act(&json!({"action": "resume"})).status, 200);
+    assert_eq!(server.act(&json!({"action": "unpause"})).status, 200);
     crawl.signal(Signal::INT);
     let pages = crawl.wait().expect(130).outcomes()["page"];
     let mut events = server.events();
@@ -570,7 +570,7 @@ fn state_is_shown_while_its_crawl_runs_and_after_the_end() {
         server.status()["history"].as_array().is_some_and(|history| !history.is_empty()),
         "the stored history"
     );
-    let refused = server.act(&json!({"action": "resume"}));
+    let refused = server.act(&json!({"action": "unpause"}));
     let command = format!("no process runs it; to resume it: crawler resume {}", place.state());
     assert!(refused.status == 409 && refused.body.contains(&command), "{refused:?}");
     assert_eq!((server.get("/healthz").status, server.get("/readyz").status), (200, 503));

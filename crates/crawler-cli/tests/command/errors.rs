@@ -79,8 +79,8 @@ fn each_failure_is_named_and_counted_and_only_temporary_ones_are_retried() {
         let about = format!("{kind}: {reason}");
         let (ended, requests) = crawl_past(response, options);
         assert_eq!(ended.outcomes(), counts(&[("page", 2), (kind, 1)]), "{about}\n{}", ended.stderr);
-        assert!(ended.complaint("/bad").contains(reason), "{about}: {}", ended.stderr);
-        assert!(ended.complaint("/bad").len() < 250, "{about}: {}", ended.stderr);
+        assert!(ended.line_about("/bad").contains(reason), "{about}: {}", ended.stderr);
+        assert!(ended.line_about("/bad").len() < 250, "{about}: {}", ended.stderr);
         assert_eq!(requests, expected_requests, "{about}");
     }
 }
@@ -192,7 +192,9 @@ fn every_offered_content_encoding_is_decoded_up_to_the_size_limit() {
         for ((coding, _), path) in CODINGS.iter().zip(&paths) {
             match size {
                 LIMIT => assert!(ended.body_of(path) == body, "{coding}"),
-                _ => assert!(ended.complaint(path).contains("too large: more than 100000 bytes"), "{coding}"),
+                _ => {
+                    assert!(ended.line_about(path).contains("too large: more than 100000 bytes"), "{coding}")
+                }
             }
         }
         let offered = web.log()[1].header("accept-encoding").unwrap_or_default().to_owned();
@@ -207,7 +209,7 @@ fn large_pages_are_saved_whole_by_default() {
     // Its length is known from its header, so that nothing of it is read.
     let too_large = Response::page(vec![b'x'; 50_000_001]);
     let (ended, _) = crawl_past(too_large, "");
-    assert!(ended.complaint("/bad").contains("too large: more than 50000000 bytes"), "{}", ended.stderr);
+    assert!(ended.line_about("/bad").contains("too large: more than 50000000 bytes"), "{}", ended.stderr);
 }
 
 #[test]

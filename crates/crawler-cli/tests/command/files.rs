@@ -60,7 +60,7 @@ fn unwritable_page_is_counted_and_the_crawl_continues() {
     // 16 blocks of 512 bytes, or of 1024 in some shells: less than the large page either way.
     let ended = Crawl::of(web.url("/")).in_shell("ulimit -f 16; exec \"$@\"").run().expect(3);
     assert_eq!(ended.outcomes(), counts(&[("page", 3), ("not written", 1)]));
-    assert!(ended.complaint("/large").contains("not written: File too large"), "{}", ended.stderr);
+    assert!(ended.line_about("/large").contains("not written: File too large"), "{}", ended.stderr);
     let order: Vec<String> = ended.paths().into_iter().map(|(path, _)| path).collect();
     assert_eq!(order, ["/", "/a", "/behind"], "consecutive, without the missing page");
     assert_eq!(names(&ended.directory).len(), 3, "no part of a page is left: {:?}", names(&ended.directory));

@@ -59,9 +59,9 @@ fn crawl_of_every_hostile_behaviour_ends_with_the_good_pages() {
     let ended = crawl.run().expect(0);
     check_good_pages(&ended);
     for silent in ["/Silence/", "/DripHeaders/"] {
-        assert!(ended.complaint(silent).contains("the request took longer than 1s"), "{}", ended.stderr);
+        assert!(ended.line_about(silent).contains("the request took longer than 1s"), "{}", ended.stderr);
     }
-    let flood = ended.complaint("/InformationalFlood/");
+    let flood = ended.line_about("/InformationalFlood/");
     assert!(flood.contains(TOO_MUCH), "{}", ended.stderr);
 }
 
@@ -131,7 +131,7 @@ fn flood_of_1xx_responses_ends_the_request_and_blocks_no_other_page() {
     let web = serve(site.status("/robots.txt", 404));
     let ended = Crawl::of(web.url("/")).with("--timeout 50s --concurrency 2").run().expect(0);
     assert_eq!(ended.pages().len(), 21);
-    assert!(ended.complaint("/flood").contains(TOO_MUCH), "{}", ended.stderr);
+    assert!(ended.line_about("/flood").contains(TOO_MUCH), "{}", ended.stderr);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn bytes_that_decode_to_nothing_end_the_download() {
         match complaint {
             None => assert_eq!(ended.sorted_paths(), ["/", "/endless/"], "{hostile:?}"),
             Some(words) => {
-                assert!(ended.complaint("/endless/").contains(words), "{hostile:?}: {}", ended.stderr)
+                assert!(ended.line_about("/endless/").contains(words), "{hostile:?}: {}", ended.stderr)
             }
         }
         assert_eq!(web.log().for_path("/endless/").len(), 1, "{hostile:?}");

@@ -158,7 +158,7 @@ fn http_and_https_are_different_origins() {
     let link = https.https_url("/");
     let web = crate::common::serve(Site::new().page("/", linking_to(&[&link])));
     let ended = Crawl::of(web.url("/")).run().expect(0);
-    assert_eq!(ended.summary().fates["out of scope"], 1);
+    assert_eq!(ended.summary().link_counts["out of scope"], 1);
     assert!(https.log().is_empty());
 }
 

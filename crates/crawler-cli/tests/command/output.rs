@@ -52,7 +52,7 @@ fn quiet_prints_only_errors() {
     assert_eq!(ended.stdout, "");
     let printed: Vec<&str> = ended.stderr.lines().collect();
     assert_eq!(printed.len(), 1, "{printed:?}");
-    assert!(ended.complaint("/gone").ends_with("HTTP 404"));
+    assert!(ended.line_about("/gone").ends_with("HTTP 404"));
 
     let clean = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
     let ended = Crawl::of(clean.url("/")).with("--quiet").run().expect(0);

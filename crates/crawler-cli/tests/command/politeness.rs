@@ -313,5 +313,5 @@ fn page_with_a_too_long_retry_after_is_given_up_at_once() {
     let ended = Crawl::of(web.url("/")).run().expect(0);
     assert!(started.elapsed() < Duration::from_secs(10));
     assert_eq!(web.log().for_path("/busy").len(), 1);
-    assert!(ended.complaint("/busy").ends_with("HTTP 503"));
+    assert!(ended.line_about("/busy").ends_with("HTTP 503"));
 }

@@ -406,7 +406,7 @@ fn addresses_in_links_are_checked_although_the_proxy_resolves_names() {
         .with_one(proxy.url())
         .run()
         .expect(0);
-    assert_eq!(ended.summary().fates["private address"], 4, "{}", ended.stdout);
+    assert_eq!(ended.summary().link_counts["private address"], 4, "{}", ended.stdout);
     assert_eq!(ended.outcomes()["private address"], 2, "names of this machine: {}", ended.stdout);
     assert_eq!(proxy.log().len(), 1, "{:?}", proxy.log());
     // A seed may have any address.

@@ -52,7 +52,7 @@ fn redirect_loop_ends() {
     let expected = counts(&[("page", 1), ("redirect", 2), ("redirect loop", 1)]);
     assert_eq!(ended.outcomes(), expected);
     assert!(
-        ended.complaint("/self").ends_with("redirect loop: the URL redirects to itself"),
+        ended.line_about("/self").ends_with("redirect loop: the URL redirects to itself"),
         "{}",
         ended.stderr
     );
@@ -122,11 +122,11 @@ fn redirect_out_of_scope_is_counted_and_not_followed() {
     let expected = counts(&[("page", 1), ("redirect out of scope", 3), ("invalid response", 1)]);
     assert_eq!(ended.outcomes(), expected);
     assert!(
-        ended.complaint("/out").ends_with(&format!("redirect out of scope: {}", elsewhere.url("/"))),
+        ended.line_about("/out").ends_with(&format!("redirect out of scope: {}", elsewhere.url("/"))),
         "{}",
         ended.stderr
     );
-    assert!(ended.complaint("/nowhere").ends_with("redirect without a Location header"));
+    assert!(ended.line_about("/nowhere").ends_with("redirect without a Location header"));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn malformed_target_is_named_in_every_mode() {
     let web = serve(site);
     let ended = Crawl::of(web.url("/")).run().expect(0);
     let reason = "redirect out of scope: http://[bad (malformed)";
-    assert!(ended.complaint("/bad").ends_with(reason), "{}", ended.stderr);
+    assert!(ended.line_about("/bad").ends_with(reason), "{}", ended.stderr);
     let ended = Pipeline::of(web.url("/")).with("-v").run().expect(0);
     assert!(ended.stdout.contains(&format!("/bad ({reason})")), "{}", ended.stdout);
 }

@@ -24,7 +24,7 @@ fn disallowed_urls_are_not_requested() {
     assert_eq!(ended.sorted_paths(), ["/", "/b", "/c"]);
     assert_eq!(web.log().paths(), ["/robots.txt", "/", "/b", "/c"]);
     assert_eq!(ended.outcomes(), counts(&[("page", 3), ("robots.txt", 1)]));
-    assert!(ended.complaint("/a").ends_with("robots.txt disallows it"));
+    assert!(ended.line_about("/a").ends_with("robots.txt disallows it"));
 }
 
 #[test]

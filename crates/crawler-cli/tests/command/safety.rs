@@ -155,7 +155,7 @@ fn links_and_redirects_with_credentials_are_neither_followed_nor_printed() {
     for option in ["", "-v"] {
         let ended = Crawl::of(web.url("/")).with(option).run().expect(0);
         assert_eq!(ended.outcomes(), counts(&[("page", 1), ("redirect out of scope", 3)]));
-        assert_eq!(ended.summary().fates["with credentials"], 2);
+        assert_eq!(ended.summary().link_counts["with credentials"], 2);
         let printed = format!("{}{}", ended.stdout, ended.stderr);
         assert!(!printed.contains("s3cret"), "{printed}");
     }
@@ -183,7 +183,7 @@ fn pages_of_trap(links: &str) -> (usize, Ended) {
 fn crawl_of_self_repeating_paths_ends() {
     let (pages, ended) = pages_of_trap("<a href='again/'>");
     assert_eq!(pages, 5);
-    assert_eq!(ended.summary().fates["repeated path segments"], 1);
+    assert_eq!(ended.summary().link_counts["repeated path segments"], 1);
     let (pages, _) = pages_of_trap("<a href='a/b/'>");
     assert_eq!(pages, 5);
 }
@@ -197,7 +197,7 @@ fn crawl_of_ever_longer_paths_ends() {
     let web = serve(site);
     let ended = Crawl::of(web.url("/")).depth(1_000_000).run().expect(0);
     assert_eq!(ended.pages().len(), 65);
-    assert_eq!(ended.summary().fates["too many path segments"], 1);
+    assert_eq!(ended.summary().link_counts["too many path segments"], 1);
 }
 
 #[test]
@@ -210,5 +210,5 @@ fn crawl_of_ever_longer_urls_ends() {
     let ended = Crawl::of(web.url("/")).depth(1_000_000).run().expect(0);
     assert!((35..=41).contains(&ended.pages().len()), "{}", ended.pages().len());
     assert!(ended.pages().iter().all(|page| page.url.len() <= 2048));
-    assert_eq!(ended.summary().fates["URL too long"], 1);
+    assert_eq!(ended.summary().link_counts["URL too long"], 1);
 }

@@ -102,7 +102,7 @@ fn scope_consists_of_the_hosts_of_all_seeds() {
     let ended = crawl.module("jsonl", &lines).run().expect(0);
     let expected = [first.url("/"), listed_host.url("/"), listed_host.url("/y")];
     assert_eq!(urls(&objects_in(&lines)), expected.into());
-    assert_eq!((other.hits(), ended.summary().fates["out of scope"]), (0, 1));
+    assert_eq!((other.hits(), ended.summary().link_counts["out of scope"]), (0, 1));
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn pause_outlives_a_killed_frontier_and_holds_for_workers_that_join() {
     let before = elapsed(&fixture);
     thread::sleep(2 * HEARTBEATS);
     assert!(elapsed(&fixture) - before < 1.0, "the time of a paused crawl stands still");
-    assert!(apply(&fixture, ControlAction::Resume).unwrap().contains("continues"));
+    assert!(apply(&fixture, ControlAction::Unpause).unwrap().contains("continues"));
     let output = controller.wait_for_success();
     assert!(!output.contains(DECLARED_DEAD), "{output}");
     third.wait_for_success();

@@ -77,7 +77,7 @@ impl Levels {
                 url,
                 depth,
                 redirects,
-                is_revisit: false,
+                is_refetch: false,
                 was_visited: false,
                 queued_at: admission.map_or(0, |admission| admission.queued_at),
                 source_link: None,

@@ -105,7 +105,7 @@ fn snapshot(stats: &Stats) -> Snapshot {
         bytes: stats.bytes,
         received: stats.received,
         requests: stats.requests,
-        url_queue: (pending, 0),
+        url_queue: pending,
         ..Snapshot::default()
     }
 }

@@ -32,7 +32,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// Placeholders for workers that have URLs but no member: they left while no frontier was running.
 fn orphaned_workers(snapshot: &Snapshot, members: &[Member]) -> Vec<Member> {
     let workers = snapshot.workers.iter().zip(0..=u16::MAX);
-    let with_urls = workers.filter(|((_, leased), _)| *leased > 0);
+    let with_urls = workers.filter(|(load, _)| load.leased > 0);
     let roles = with_urls.map(|(_, id)| Role::Worker(WorkerId(id)));
     let roles = roles.filter(|role| members.iter().all(|member| member.role != *role));
     let placeholder = |role| Member {

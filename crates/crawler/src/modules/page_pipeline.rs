@@ -346,7 +346,7 @@ impl PagePipeline {
     pub fn write_parts(&self, done: &Completion) -> bool {
         let Completion { lease, writes, outcome, .. } = done;
         let wants_exchanges = self.wants_exchanges();
-        let is_written = !self.outputs.is_empty() && (!lease.is_revisit || wants_exchanges);
+        let is_written = !self.outputs.is_empty() && (!lease.is_refetch || wants_exchanges);
         let mut files = lock(&self.files);
         let Some(parts) = files.parts.as_mut().filter(|_| is_written) else { return true };
         let (task_id, lease_id) = (lease.task_id.0, lease.lease_id);

@@ -18,7 +18,7 @@ struct TurnState {
     next: u64,
     /// All batches before this one are done.
     first_undone: u64,
-    /// RecordBatches after it that are done.
+    /// Batches after it that are done.
     done: BTreeSet<u64>,
 }
 

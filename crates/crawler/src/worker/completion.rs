@@ -143,8 +143,8 @@ impl<R: Backend> Worker<R> {
             Some(CompleteResult::StaleLease) | None => return,
         };
         let pipeline = &self.context.pipeline;
-        // The outcome of a revisited URL was reported by the first visit.
-        if !lease.is_revisit {
+        // The outcome of a URL that is fetched again was reported by the first fetch.
+        if !lease.is_refetch {
             let outcome = sitemap::outcome(&lease.url, outcome);
             self.record_completed(&lease, throttle_key(&lease.url), &outcome, request, facts.as_ref());
             pipeline.report_outcome(&outcome, &lease);

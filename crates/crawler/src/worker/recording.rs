@@ -15,7 +15,7 @@ impl<R: Backend> Worker<R> {
         let Completion { lease, outcome, .. } = &*completion;
         let pipeline = &self.context.pipeline;
         let is_requeued = *outcome == Outcome::NotReached || lease.is_retried(outcome);
-        if !pipeline.wants_urls() || lease.is_revisit || is_requeued {
+        if !pipeline.wants_urls() || lease.is_refetch || is_requeued {
             return None;
         }
         let is_page = *outcome == Outcome::Page;

@@ -106,7 +106,7 @@ impl<R: Backend> Worker<R> {
             page.requisites = stylesheet_requisites(&page, &config.strip_query);
             self.collect_requisites(&page.url, &page.requisites, completion);
         }
-        if !lease.is_revisit {
+        if !lease.is_refetch {
             completion.writes = self.context.pipeline.render_requisite(&page);
         }
         Outcome::Requisite

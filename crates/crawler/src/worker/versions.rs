@@ -36,7 +36,7 @@ impl<R: Backend> Worker<R> {
         // A page that was cut is received anew, because a later crawl may receive all of it.
         let validators = if page.truncated { Validators::default() } else { self.validators(&page.headers) };
         completion.response = ResponseFacts { hash, validators };
-        let Some(previous) = lease.previous.as_deref().filter(|_| !lease.is_revisit) else { return true };
+        let Some(previous) = lease.previous.as_deref().filter(|_| !lease.is_refetch) else { return true };
         let (record, is_same) = (&previous.record, previous.record.is_same_body(hash));
         page.version = record.version.saturating_add(1);
         page.changed = record.version > 0 && !is_same;

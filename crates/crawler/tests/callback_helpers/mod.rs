@@ -6,7 +6,7 @@ use crawler::internal::callbacks::CallbackCrawl;
 
 /// A crawl with these numbers of threads and this queue.
 pub fn pools(download_workers: usize, parse_workers: usize, work_queue_size: usize) -> CallbackCrawl {
-    CallbackCrawl::new()
+    CallbackCrawl::default()
         .download_workers(download_workers)
         .parse_workers(parse_workers)
         .work_queue_size(work_queue_size)

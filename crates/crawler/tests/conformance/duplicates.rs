@@ -12,8 +12,8 @@ pub async fn duplicate_with_followed_links_is_revisited(backend: impl Backend) {
     }
     backend.admit(vec![discovered("http://a/", 3), discovered("http://b/", 3)]).await.unwrap();
     run_frontier(&backend).await;
-    let revisits = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
-    assert_eq!(urls(&revisits), ["http://b/"]);
+    let refetches = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
+    assert_eq!(urls(&refetches), ["http://b/"]);
 }
 
 /// Words of a text, all different.

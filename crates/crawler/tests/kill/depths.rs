@@ -39,9 +39,9 @@ fn assert_pages(directory: &Path, expected_pages: &Depths) {
     let report = checks::report(directory);
     let outcomes = report["outcomes"].as_object().unwrap();
     let sum: u64 = outcomes.values().map(|count| count.as_u64().unwrap()).sum();
-    let revisits = report["revisits"].as_u64().unwrap();
-    assert_eq!(report["admitted"], sum + revisits, "{report}");
-    assert_eq!(report["completed"], sum + revisits, "{report}");
+    let refetches = report["refetches"].as_u64().unwrap();
+    assert_eq!(report["admitted"], sum + refetches, "{report}");
+    assert_eq!(report["completed"], sum + refetches, "{report}");
     assert_eq!(report["pages"], expected_pages.len(), "{report}");
     // A URL that was revisited has one row, too.
     assert_eq!(checks::rows(directory).len() as u64, sum);
@@ -122,7 +122,7 @@ fn pages_first_found_on_a_longer_path_are_revisited_on_the_shorter_one_across_ki
     crawl_and_kill(&command, expected_pages.len(), kills, &mut random);
     assert_pages(directory.path(), &expected_pages);
     assert!(
-        checks::report(directory.path())["revisits"].as_u64() > Some(0),
+        checks::report(directory.path())["refetches"].as_u64() > Some(0),
         "the longer path was never first"
     );
 }

@@ -27,7 +27,7 @@ fn child_process_entry_point() {
                 "resumed": format!("{:?}", report.resumed),
                 "admitted": snapshot.admitted,
                 "completed": snapshot.completed,
-                "revisits": snapshot.revisits,
+                "refetches": snapshot.refetches,
                 "outcomes": snapshot.outcomes,
                 "pages": snapshot.pages,
             });

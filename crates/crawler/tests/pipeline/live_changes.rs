@@ -89,7 +89,7 @@ fn paused_crawl_sends_no_request_and_then_fetches_every_page() {
     assert!(running.control.settings().is_paused);
     let paused = running.control.pause().total();
     assert!(paused >= 10 * DELAY, "{paused:?}");
-    assert!(running.apply(ControlAction::Resume).contains("continues"));
+    assert!(running.apply(ControlAction::Unpause).contains("continues"));
     let report = running.finish();
     assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Finished, 30));
     let active = started.elapsed() - paused;
@@ -105,7 +105,7 @@ fn time_of_a_pause_does_not_count_towards_the_maximum_time() {
     wait_for_hits(&web, 2);
     running.apply(ControlAction::Pause);
     thread::sleep(2 * max_time);
-    running.apply(ControlAction::Resume);
+    running.apply(ControlAction::Unpause);
     let hits = web.hits();
     let report = running.finish();
     assert_eq!(report.end, CrawlEnd::TimeLimit);

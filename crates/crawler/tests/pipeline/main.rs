@@ -59,7 +59,7 @@ fn site_with_port(answer: impl Fn(&str, &str) -> Response + Send + Sync + 'stati
 
 fn assert_adds_up(report: &CrawlReport) {
     let CrawlReport { snapshot, .. } = report;
-    assert_eq!(snapshot.outcomes.values().sum::<u64>() + snapshot.revisits, snapshot.completed);
+    assert_eq!(snapshot.outcomes.values().sum::<u64>() + snapshot.refetches, snapshot.completed);
     assert_eq!(snapshot.outcomes.get("page").copied().unwrap_or(0), snapshot.pages);
 }
 
@@ -149,7 +149,7 @@ fn crawl_page_first_found_at_a_greater_depth(far_response_time: Duration) {
         pages.lock().unwrap().keys().map(|url| url.replace(&web.url(""), "")).collect();
     let expected = ["/", "/1", "/2", "/3", "/slow", "/far", "/beyond"].map(String::from);
     assert_eq!(paths, expected.into_iter().collect());
-    assert_eq!(report.snapshot.revisits, 1);
+    assert_eq!(report.snapshot.refetches, 1);
     assert_adds_up(&report);
 }
 

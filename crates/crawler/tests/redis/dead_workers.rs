@@ -23,7 +23,7 @@ fn urls(leases: &[Lease]) -> BTreeSet<&str> {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn urls_of_a_dead_worker_are_leased_again_and_its_late_operations_have_no_effect() {
     let server = Server::start();
     block_on(async {
@@ -52,7 +52,7 @@ fn urls_of_a_dead_worker_are_leased_again_and_its_late_operations_have_no_effect
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn process_whose_number_another_one_has_gets_nothing_and_changes_nothing() {
     let server = Server::start();
     block_on(async {
@@ -77,7 +77,7 @@ fn process_whose_number_another_one_has_gets_nothing_and_changes_nothing() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn delay_of_a_host_applies_after_its_worker_was_killed() {
     let server = Server::start();
     block_on(async {
@@ -113,7 +113,7 @@ async fn work(worker: &RemoteBackend, tree: Tree) {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn each_page_is_counted_once_whenever_workers_and_frontiers_die() {
     let server = Server::start();
     let (tree, is_finished) = (Tree(1_500), AtomicBool::new(false));

@@ -192,7 +192,7 @@ impl Tree {
         assert_eq!((snapshot.bytes, snapshot.received), (7 * urls, 7 * urls));
         assert_eq!(snapshot.seen_urls, self.0);
         assert_eq!(snapshot.active_hosts, 0);
-        assert!(snapshot.workers.iter().all(|(_, leased)| *leased == 0), "{:?}", snapshot.workers);
+        assert!(snapshot.workers.iter().all(|worker| worker.leased == 0), "{:?}", snapshot.workers);
     }
 }
 

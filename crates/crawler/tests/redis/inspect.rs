@@ -23,7 +23,7 @@ fn test_crawl(server: &Server, keep_depths: bool) -> TestCrawl {
 async fn complete(backend: &RemoteBackend, url: &str, outcome: Outcome, outlinks: Outlinks) {
     let leases = lease(backend, 1).await;
     let lease = leases.iter().find(|lease| &*lease.url == url).expect("the URL is leased");
-    if outcome == Outcome::Page && !lease.is_revisit {
+    if outcome == Outcome::Page && !lease.is_refetch {
         let fingerprint = Fingerprint::of_text(backend.hash_key(), None, url.as_bytes());
         backend.store_content(url, &fingerprint, url.as_bytes(), false).await.unwrap();
     }
@@ -53,7 +53,7 @@ async fn complete_all(backend: &RemoteBackend, leases: &[Lease], outcome: impl F
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn history_has_outcome_depth_and_path_of_a_url() {
     let server = Server::start();
     block_on(async {
@@ -102,7 +102,7 @@ fn history_has_outcome_depth_and_path_of_a_url() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn url_found_at_a_lower_depth_keeps_its_first_outcome() {
     let server = Server::start();
     block_on(async {
@@ -139,9 +139,9 @@ fn url_found_at_a_lower_depth_keeps_its_first_outcome() {
             outcome_of(&page).to_owned()
         };
         assert_eq!(assert_first().await, "page");
-        let revisits = lease(&backend, 1).await;
-        assert!(revisits[0].is_revisit);
-        complete_all(&backend, &revisits, |_| Outcome::http_status(500)).await;
+        let refetches = lease(&backend, 1).await;
+        assert!(refetches[0].is_refetch);
+        complete_all(&backend, &refetches, |_| Outcome::http_status(500)).await;
         if frontier.pending().await == 0 {
             assert_eq!(assert_first().await, "page");
         }
@@ -149,7 +149,7 @@ fn url_found_at_a_lower_depth_keeps_its_first_outcome() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn reading_changes_nothing_and_a_missing_crawl_is_an_error() {
     let server = Server::start();
     block_on(async {

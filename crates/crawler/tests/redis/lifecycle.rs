@@ -85,7 +85,7 @@ fn name(key: &str) -> &str {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn everything_but_the_result_of_a_crawl_expires_after_its_end() {
     let server = Server::start();
     block_on(async {
@@ -113,7 +113,7 @@ fn everything_but_the_result_of_a_crawl_expires_after_its_end() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn ended_crawl_is_resumed_with_its_seen_set_and_does_not_expire_then() {
     let server = Server::start();
     block_on(async {
@@ -139,7 +139,7 @@ fn ended_crawl_is_resumed_with_its_seen_set_and_does_not_expire_then() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn urls_of_a_crawl_that_is_resumed_too_late_count_as_not_reached() {
     let server = Server::start();
     block_on(async {
@@ -167,7 +167,7 @@ fn urls_of_a_crawl_that_is_resumed_too_late_count_as_not_reached() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn crawl_stopped_by_a_budget_continues_with_a_larger_one() {
     let server = Server::start();
     block_on(async {
@@ -186,7 +186,7 @@ fn crawl_stopped_by_a_budget_continues_with_a_larger_one() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn purge_removes_all_keys_of_a_crawl_and_no_others() {
     let server = Server::start();
     block_on(async {
@@ -208,7 +208,7 @@ fn purge_removes_all_keys_of_a_crawl_and_no_others() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn frontier_of_a_purged_crawl_writes_nothing_more() {
     let server = Server::start();
     block_on(async {
@@ -226,7 +226,7 @@ fn frontier_of_a_purged_crawl_writes_nothing_more() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn purge_among_many_keys_does_not_block_other_clients() {
     let server = Server::start();
     let fill = "for i = 1, 200000 do redis.call('SET', (i % 2 == 0 and 'other:' or 'crawler:{big:c0}:body:') .. i, 1) end";
@@ -247,7 +247,7 @@ fn purge_among_many_keys_does_not_block_other_clients() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn process_may_raise_budgets_and_change_no_other_setting() {
     let server = Server::start();
     block_on(async {
@@ -283,7 +283,7 @@ fn process_may_raise_budgets_and_change_no_other_setting() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn crawl_on_a_cluster_is_archived_resumed_and_purged_on_all_nodes() {
     let cluster = Cluster::start();
     let crawl = test_crawl(&cluster.nodes[0], "wide");

@@ -76,7 +76,7 @@ fn wait_for(what: &str, mut is_true: impl FnMut() -> bool) {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn observers_see_pauses_and_robots_txt_and_added_seeds_keep_reports_and_a_purge_leaves_no_statistics() {
     let (server, web) = (Server::start(), web());
     let redis = RedisCrawl::new(server.url().parse().unwrap(), "live");
@@ -109,7 +109,7 @@ fn observers_see_pauses_and_robots_txt_and_added_seeds_keep_reports_and_a_purge_
             !hosts.is_empty() && hosts.iter().all(|host| host.why == WaitReason::Paused)
         });
         assert_eq!(status(shared).phase(), CrawlPhase::Paused);
-        apply(shared, ControlAction::Resume);
+        apply(shared, ControlAction::Unpause);
 
         first_stop.stop();
         assert_eq!(first.join().unwrap(), RoleExit::Stopped);
@@ -126,7 +126,7 @@ fn observers_see_pauses_and_robots_txt_and_added_seeds_keep_reports_and_a_purge_
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn outputs_have_the_pages_that_the_crawl_counts_after_its_limit_was_lowered() {
     let (server, web, directory) = (Server::start(), web(), tempfile::tempdir().unwrap());
     let shared = SharedCrawl::new(RedisCrawl::new(server.url().parse().unwrap(), "lowered"));

@@ -23,7 +23,7 @@ async fn restart(server: &Server, frontier: &Frontier) {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn frontier_notices_lost_writes_and_workers_start_afresh() {
     let server = Server::start();
     block_on(async {
@@ -55,7 +55,7 @@ fn frontier_notices_lost_writes_and_workers_start_afresh() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn leases_that_redis_has_lost_are_leased_again() {
     let server = Server::start();
     block_on(async {
@@ -80,7 +80,7 @@ fn leases_that_redis_has_lost_are_leased_again() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn worker_that_waits_for_the_budget_notices_lost_writes() {
     let server = Server::start();
     block_on(async {
@@ -136,7 +136,7 @@ async fn work(worker: &RemoteBackend, tree: Tree, is_finished: &AtomicBool) {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn every_page_is_crawled_though_redis_loses_writes_again_and_again() {
     let server = Server::start();
     let (tree, is_finished, losses) = (Tree(800), AtomicBool::new(false), AtomicBool::new(true));

@@ -180,9 +180,9 @@ fn assert_complete(urls: Vec<String>, snapshot: &Snapshot, web: &Web) {
     assert_eq!((snapshot.pages, snapshot.pending()), (pages as u64, 0));
     assert_eq!(snapshot.outcomes.values().sum::<u64>(), snapshot.completed);
     assert_eq!(snapshot.stored_pages, pages);
-    let (queued, leased): (Vec<_>, Vec<_>) = snapshot.workers.iter().copied().unzip();
-    assert_eq!(queued.iter().chain(&leased).chain(&snapshot.priority_queues).sum::<usize>(), 0);
-    assert_eq!((snapshot.url_queue, snapshot.active_hosts), ((0, 0), 0));
+    assert!(snapshot.workers.iter().all(|worker| (worker.domains, worker.leased) == (0, 0)), "{snapshot:?}");
+    assert_eq!(snapshot.priority_queues.iter().sum::<usize>(), 0);
+    assert_eq!((snapshot.url_queue, snapshot.overflow, snapshot.active_hosts), (0, 0, 0));
     assert_eq!(snapshot.seen_urls, snapshot.completed as usize);
 }
 
@@ -193,7 +193,7 @@ fn assert_requested_once(web: &Web) {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn every_page_is_crawled_with_any_number_of_workers() {
     for workers in [1, 4] {
         let (web, redis) = (Web::builder().seeded_hosts(7, 20, 12).start(), Server::start());
@@ -205,7 +205,7 @@ fn every_page_is_crawled_with_any_number_of_workers() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn host_gets_one_request_at_a_time_and_no_faster_than_the_delay() {
     let (web, redis) = (Web::builder().seeded_hosts(3, 20, 6).start(), Server::start());
     let delay = Duration::from_millis(40);
@@ -219,7 +219,7 @@ fn host_gets_one_request_at_a_time_and_no_faster_than_the_delay() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn concurrent_crawls_on_one_redis_are_independent() {
     let webs = [7, 8].map(|seed| Web::builder().seeded_hosts(seed, 20, 8).start());
     let redis = Server::start();
@@ -236,7 +236,7 @@ fn concurrent_crawls_on_one_redis_are_independent() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn near_duplicate_pages_are_dropped_and_the_others_are_stored() {
     let site = Site::seeded(9, 30).with_print_views();
     let (web, redis) = (Web::builder().host("h0.test", site).start(), Server::start());
@@ -256,7 +256,7 @@ fn near_duplicate_pages_are_dropped_and_the_others_are_stored() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn no_url_is_lost_with_queues_of_size_one() {
     let (web, redis) = (Web::builder().seeded_hosts(5, 20, 6).start(), Server::start());
     let mut crawl = Crawl::new(&web, &redis, "tiny", 3);
@@ -266,7 +266,7 @@ fn no_url_is_lost_with_queues_of_size_one() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn budgets_are_used_up_exactly_by_several_workers() {
     let (web, redis) = (Web::builder().seeded_hosts(11, 20, 20).start(), Server::start());
     let mut crawl = Crawl::new(&web, &redis, "budget", 4);

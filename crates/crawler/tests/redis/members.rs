@@ -29,7 +29,7 @@ async fn only_member(control: &DistributedCrawl) -> Member {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn role_has_one_member_and_the_first_free_worker_id_is_assigned() {
     let server = Server::start();
     block_on(async {
@@ -48,7 +48,7 @@ fn role_has_one_member_and_the_first_free_worker_id_is_assigned() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn no_process_joins_a_crawl_that_redis_does_not_have() {
     let server = Server::start();
     block_on(async {
@@ -60,7 +60,7 @@ fn no_process_joins_a_crawl_that_redis_does_not_have() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn member_with_a_newer_heartbeat_is_not_declared_dead() {
     let server = Server::start();
     block_on(async {
@@ -81,7 +81,7 @@ fn member_with_a_newer_heartbeat_is_not_declared_dead() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn role_of_a_dead_member_is_free_only_after_its_urls_are_reassigned() {
     let server = Server::start();
     block_on(async {
@@ -101,7 +101,7 @@ fn role_of_a_dead_member_is_free_only_after_its_urls_are_reassigned() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn end_applies_only_to_the_run_it_was_decided_for() {
     let server = Server::start();
     block_on(async {
@@ -134,7 +134,7 @@ fn end_applies_only_to_the_run_it_was_decided_for() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn reports_result_and_elapsed_time_belong_to_a_run() {
     let server = Server::start();
     block_on(async {

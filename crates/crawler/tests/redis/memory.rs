@@ -68,7 +68,7 @@ async fn complete(frontier: &Frontier, count: usize) {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn waiting_url_takes_at_most_200_bytes_and_a_seen_link_at_most_40() {
     let server = Server::start();
     block_on(async {
@@ -96,7 +96,7 @@ fn waiting_url_takes_at_most_200_bytes_and_a_seen_link_at_most_40() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn streams_are_trimmed_and_bodies_expire() {
     let server = Server::start();
     block_on(async {
@@ -129,7 +129,7 @@ fn streams_are_trimmed_and_bodies_expire() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn bodies_are_compressed_after_the_first_32_mb_of_a_worker() {
     let server = Server::start();
     block_on(async {
@@ -151,7 +151,7 @@ fn bodies_are_compressed_after_the_first_32_mb_of_a_worker() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn large_crawl_is_taken_over_soon() {
     let server = Server::start();
     block_on(async {
@@ -177,7 +177,7 @@ fn large_crawl_is_taken_over_soon() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn seeds_that_wait_for_a_frontier_are_admitted_in_small_steps() {
     let server = Server::start();
     block_on(async {

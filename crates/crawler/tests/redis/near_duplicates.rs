@@ -69,7 +69,7 @@ fn near_duplicate(url: &str) -> ContentMatch {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn page_is_dropped_for_one_that_another_worker_stored() {
     let redis = Server::start();
     block_on(async {
@@ -89,7 +89,7 @@ fn page_is_dropped_for_one_that_another_worker_stored() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn slow_worker_holds_up_no_other_and_its_page_is_decided_by_what_is_stored() {
     let redis = Server::start();
     let proxy = Proxy::for_server(&redis);
@@ -135,7 +135,7 @@ async fn workers(crawl: &TestCrawl) -> Vec<Arc<RemoteBackend>> {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn each_page_is_stored_or_similar_to_a_stored_one_and_no_two_stored_pages_are_similar() {
     let redis = Server::start();
     block_on(async {
@@ -171,7 +171,7 @@ fn each_page_is_stored_or_similar_to_a_stored_one_and_no_two_stored_pages_are_si
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn half_similar_pages_are_all_stored_when_several_workers_store_them_concurrently() {
     let redis = Server::start();
     block_on(async {

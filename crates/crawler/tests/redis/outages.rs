@@ -53,7 +53,7 @@ fn forward(client: TcpStream, server: TcpStream, replies: usize) {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn operations_with_lost_replies_are_applied_once() {
     let (web, redis) = (Web::builder().seeded_hosts(7, 20, 12).start(), Server::start());
     // Opening a crawl takes about ten replies. After that, about every fortieth reply is lost.
@@ -70,7 +70,7 @@ fn operations_with_lost_replies_are_applied_once() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn completed_page_has_its_body_on_redis_when_replies_are_lost() {
     let redis = Server::start();
     block_on(async {
@@ -139,7 +139,7 @@ fn crawl_through(
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn requests_and_replies_that_are_cut_late_or_lost_are_applied_once() {
     for seed in 0..2 {
         let server = Server::start();
@@ -181,7 +181,7 @@ fn requests_and_replies_that_are_cut_late_or_lost_are_applied_once() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn crawl_continues_when_redis_has_memory_again_and_heartbeats_need_none() {
     let server = Server::start();
     block_on(async {
@@ -211,7 +211,7 @@ fn crawl_continues_when_redis_has_memory_again_and_heartbeats_need_none() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn workers_wait_while_there_is_no_frontier() {
     let server = Server::start();
     block_on(async {
@@ -239,7 +239,7 @@ fn workers_wait_while_there_is_no_frontier() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn crawl_on_a_cluster_is_complete() {
     let (web, cluster) = (Web::builder().seeded_hosts(7, 20, 12).start(), Cluster::start());
     let (urls, snapshot) = Crawl::new(&web, &cluster.nodes[0], "spread", 3).run();
@@ -249,7 +249,7 @@ fn crawl_on_a_cluster_is_complete() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn crawl_continues_after_redis_restarts_and_loses_nothing() {
     let web = Web::builder().seeded_hosts(7, 20, 12).start();
     let redis = Server::builder().append_only(Fsync::Always).start();
@@ -272,7 +272,7 @@ fn crawl_continues_after_redis_restarts_and_loses_nothing() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn flushed_scripts_are_loaded_again() {
     let server = Server::start();
     block_on(async {
@@ -299,7 +299,7 @@ fn error_of_opening(
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn errors_name_the_address_of_redis_without_the_password() {
     let unused = "127.0.0.1:1";
     let message = error_of_opening(&format!("redis://me:secret@{unused}/"), "x", |_| {});
@@ -321,7 +321,7 @@ fn errors_name_the_address_of_redis_without_the_password() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn name_of_a_crawl_has_no_special_characters() {
     let redis = Server::start();
     let message = error_of_opening(&redis.url(), "a{b", |_| {});

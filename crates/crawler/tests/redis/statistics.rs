@@ -74,7 +74,7 @@ fn assert_equals_log(web: &Web, shared: &SharedCrawl) -> CrawlStatus {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn statistics_of_two_workers_add_up_to_the_servers_log_also_after_a_resume() {
     let (server, web) = (Server::start(), Web::builder().seeded_hosts(9, HOSTS, 10).start());
     let shared = SharedCrawl::new(RedisCrawl::new(server.url().parse().unwrap(), "statistics"));
@@ -107,7 +107,7 @@ fn statistics_of_two_workers_add_up_to_the_servers_log_also_after_a_resume() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn running_crawl_shows_the_statistics_of_its_workers() {
     let (server, web) = (Server::start(), Web::builder().seeded_hosts(9, HOSTS, 40).start());
     let shared = SharedCrawl::new(RedisCrawl::new(server.url().parse().unwrap(), "live"));

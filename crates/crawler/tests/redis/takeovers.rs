@@ -31,20 +31,20 @@ fn applied(page_number: u64) -> CompleteResult {
 /// What a snapshot counts, without the lengths of queues, which a frontier fills again.
 fn counts(snapshot: Snapshot) -> Snapshot {
     let mut counts = Snapshot::default();
-    (counts.admitted, counts.completed, counts.revisits) =
-        (snapshot.admitted, snapshot.completed, snapshot.revisits);
+    (counts.admitted, counts.completed, counts.refetches) =
+        (snapshot.admitted, snapshot.completed, snapshot.refetches);
     (counts.outcomes, counts.links_rejected) = (snapshot.outcomes, snapshot.links_rejected);
     (counts.links_new, counts.links_seen) = (snapshot.links_new, snapshot.links_seen);
     (counts.pages, counts.bytes, counts.received) = (snapshot.pages, snapshot.bytes, snapshot.received);
     (counts.seen_urls, counts.requests) = (snapshot.seen_urls, snapshot.requests);
     (counts.stored_pages, counts.stored_bytes) = (snapshot.stored_pages, snapshot.stored_bytes);
-    counts.workers =
-        snapshot.workers.into_iter().map(|(_, leased)| (0, leased)).filter(|worker| worker.1 > 0).collect();
+    counts.workers = snapshot.workers.into_iter().filter(|worker| worker.leased > 0).collect();
+    counts.workers.iter_mut().for_each(|worker| worker.domains = 0);
     counts
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn leases_stay_and_the_earlier_frontier_changes_nothing() {
     let server = Server::start();
     block_on(async {
@@ -83,7 +83,7 @@ fn leases_stay_and_the_earlier_frontier_changes_nothing() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn budgets_and_reservations_are_the_same() {
     let server = Server::start();
     block_on(async {
@@ -136,7 +136,7 @@ fn budgets_and_reservations_are_the_same() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn depths_delays_stored_pages_and_host_page_counts_are_the_same() {
     let server = Server::start();
     block_on(async {
@@ -227,7 +227,7 @@ async fn complete_some(
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn random_operations_with_takeovers_crawl_every_url_once() {
     for seed in 0..3 {
         let server = Server::start();
@@ -292,7 +292,7 @@ fn random_operations_with_takeovers_crawl_every_url_once() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn worker_that_left_gets_nothing_from_the_next_frontier() {
     let server = Server::start();
     block_on(async {
@@ -311,7 +311,7 @@ fn worker_that_left_gets_nothing_from_the_next_frontier() {
 }
 
 #[test]
-#[ignore = "needs redis-server; make test installs it"]
+#[ignore = "needs redis-server: run by make test"]
 fn requisites_of_pages_that_are_exhausted_are_taken_over() {
     let server = Server::start();
     block_on(async {

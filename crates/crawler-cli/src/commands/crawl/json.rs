@@ -7,7 +7,7 @@ use std::time::Duration;
 use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::durable::StateStatus;
 use crawler::internal::backend::redis::{Member, Phase, Role, Standby};
-use crawler::internal::backend::{Budget, Snapshot};
+use crawler::internal::backend::{Budget, Snapshot, WorkerLoad};
 use crawler::internal::classic::ClassicReport;
 use crawler::internal::classic::ClassicReportInternals as _;
 use crawler::internal::distributed::end_of;
@@ -204,15 +204,16 @@ impl<'s> ProgressJson<'s> {
         elapsed: Duration,
         rate: f64,
     ) -> ProgressJson<'s> {
-        let workers = snapshot.workers.iter().map(|&(domains, leased)| WorkerJson { domains, leased });
+        let workers =
+            snapshot.workers.iter().map(|&WorkerLoad { domains, leased, .. }| WorkerJson { domains, leased });
         ProgressJson {
             state,
             elapsed_seconds: rounded(elapsed.as_secs_f64()),
             pages_per_second: rounded(rate),
             counts,
             queues: QueuesJson {
-                url_queue: snapshot.url_queue.0,
-                overflow: snapshot.url_queue.1,
+                url_queue: snapshot.url_queue,
+                overflow: snapshot.overflow,
                 priority_queues: &snapshot.priority_queues,
             },
             workers: workers.collect(),
@@ -340,8 +341,8 @@ impl<'s> MemberJson<'s> {
             Role::Worker(id) => Some(snapshot.workers.get(usize::from(id.0)).copied().unwrap_or_default()),
         };
         MemberJson {
-            domains: load.map(|(domains, _)| domains),
-            leased: load.map(|(_, leased)| leased),
+            domains: load.map(|load| load.domains),
+            leased: load.map(|load| load.leased),
             role: role_name(member.role),
             process: &member.location,
             pid: member.process(),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crawler::internal::backend::WorkerLoad;
 use crawler::internal::statistics::Statistics;
 
 use super::*;
@@ -79,7 +80,12 @@ fn view() -> View {
     view.crawl.snapshot.outcomes =
         [("page", 5), ("HTTP 404", 2), ("timeout", 1)].map(|(label, count)| (label.to_owned(), count)).into();
     view.crawl.snapshot.priority_queues = vec![1, 2];
-    view.crawl.snapshot.workers = vec![(1, 2), (3, 4)];
+    let load = |domains, leased| {
+        let mut load = WorkerLoad::default();
+        (load.domains, load.leased) = (domains, leased);
+        load
+    };
+    view.crawl.snapshot.workers = vec![load(1, 2), load(3, 4)];
     view
 }
 

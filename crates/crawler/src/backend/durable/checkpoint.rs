@@ -20,7 +20,7 @@ pub(crate) struct Checkpoint {
     last_task_id: u64,
     admitted: u64,
     completed: u64,
-    revisits: u64,
+    refetches: u64,
     outcomes: BTreeMap<String, u64>,
     links_new: u64,
     links_seen: u64,
@@ -53,7 +53,7 @@ impl Checkpoint {
             last_task_id: counters.last_task_id,
             admitted: counters.admitted,
             completed: counters.completed,
-            revisits: counters.revisits,
+            refetches: counters.refetches,
             outcomes: counters.outcomes.clone(),
             links_new: counters.links_new,
             links_seen: counters.links_seen,
@@ -94,11 +94,11 @@ impl Checkpoint {
     }
 
     /// Takes the outcome of a task back, which is pending again. `None` if it was not counted.
-    pub(crate) fn uncount(&mut self, task_url: &str, outcome: &str, is_revisit: bool) -> Option<()> {
+    pub(crate) fn uncount(&mut self, task_url: &str, outcome: &str, is_refetch: bool) -> Option<()> {
         self.completed = self.completed.checked_sub(1)?;
         self.requisites += u64::from(is_requisite(task_url));
-        // The outcome of a revisit was never counted.
-        if !is_revisit {
+        // The outcome of a refetch was never counted.
+        if !is_refetch {
             let label = Outcome::label_of_temporary(outcome, self.outcomes.keys())?.clone();
             let count = self.outcomes.get_mut(&label)?;
             *count = count.checked_sub(1)?;
@@ -115,7 +115,7 @@ impl Checkpoint {
         Snapshot {
             admitted: self.admitted,
             completed: self.completed,
-            revisits: self.revisits,
+            refetches: self.refetches,
             outcomes: self.outcomes.clone(),
             links_new: self.links_new,
             links_seen: self.links_seen,
@@ -126,7 +126,7 @@ impl Checkpoint {
             bytes: self.bytes,
             received: self.received,
             requests: self.requests,
-            url_queue: (0, pending),
+            overflow: pending,
             visit: self.visit(),
             ..Snapshot::default()
         }
@@ -202,7 +202,7 @@ impl Checkpoint {
             last_task_id: self.last_task_id,
             admitted: self.admitted,
             completed: self.completed,
-            revisits: self.revisits,
+            refetches: self.refetches,
             outcomes: self.outcomes,
             links_new: self.links_new,
             links_seen: self.links_seen,

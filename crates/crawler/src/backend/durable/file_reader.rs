@@ -118,7 +118,7 @@ impl FileReader {
             let (next, mut has_enough) = (last.checked_add(1), false);
             for (task_id, row) in rows {
                 let row = CompletedRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
-                if !row.is_revisit {
+                if !row.is_refetch {
                     has_enough = add(task_id, row)?;
                 }
             }
@@ -134,12 +134,12 @@ impl FileReader {
         let id = self.storage.id(&url);
         let Some(SeenRow { task_id, .. }) = self.storage.find_seen(id)? else { return Ok(None) };
         let Some((mut row, is_completed)) = self.row(task_id)? else { return Ok(None) };
-        // The last completion was a revisit. The page number is in an earlier one.
+        // The last completion was a refetch. The page number is in an earlier one.
         if is_completed && row.page_number == 0 && row.outcome == Outcome::Page.to_string() {
             row.page_number = self.find_page_number(&url)?;
         }
         // A URL that is visited again keeps what is remembered of its visits while it is pending.
-        let visits = self.storage.completed(task_id)?.filter(|row| !row.is_revisit).map(|row| row.visits);
+        let visits = self.storage.completed(task_id)?.filter(|row| !row.is_refetch).map(|row| row.visits);
         let completed_at = UNIX_EPOCH.checked_add(Duration::from_millis(row.completed_at));
         let status = match is_completed {
             false => UrlStatus::Pending,
@@ -228,7 +228,7 @@ impl FileReader {
                 depth: task.depth,
                 redirects: task.redirects,
                 is_temporary: false,
-                is_revisit: false,
+                is_refetch: false,
                 page_number: 0,
                 completed_at: 0,
                 url: task.url,

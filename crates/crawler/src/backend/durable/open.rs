@@ -28,7 +28,7 @@ use crate::similarity::HashKey;
 use crate::statistics::{Recorder, Statistics};
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
-pub(super) const FORMAT: u32 = 14;
+pub(super) const FORMAT: u32 = 15;
 
 /// How often the active crawl time of a crawl is written.
 pub const CLOCK_INTERVAL: Duration = Duration::from_secs(5);

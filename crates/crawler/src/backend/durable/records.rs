@@ -21,7 +21,7 @@ pub(crate) struct TaskRow {
     pub(crate) from: TaskId,
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
-    pub(crate) is_revisit: bool,
+    pub(crate) is_refetch: bool,
     /// Whether the URL was completed before: it still has the row of its last visit.
     pub(crate) was_visited: bool,
     /// When it was admitted: Unix time in milliseconds.
@@ -41,7 +41,7 @@ pub(crate) struct CompletedRow {
     /// Whether the URL failed temporarily.
     pub(crate) is_temporary: bool,
     /// Whether the URL was fetched again for its links only.
-    pub(crate) is_revisit: bool,
+    pub(crate) is_refetch: bool,
     /// The page number; 0 if it was not a page.
     pub(crate) page_number: u64,
     /// Unix time in milliseconds.
@@ -95,7 +95,7 @@ pub(crate) struct HostRow {
 }
 
 /// The flags of a [`TaskRow`] and a [`CompletedRow`].
-const IS_REVISIT: u8 = 1;
+const IS_REFETCH: u8 = 1;
 const HAS_SOURCE_LINK: u8 = 2;
 const IS_TEMPORARY: u8 = 4;
 const HAS_DISCOVERY: u8 = 8;
@@ -109,10 +109,10 @@ const TIME_BYTES: usize = 6;
 
 impl TaskRow {
     pub(crate) fn from_task(task: TaskRef) -> TaskRow {
-        let TaskRef { from, depth, redirects, is_revisit, was_visited, queued_at, .. } = task;
+        let TaskRef { from, depth, redirects, is_refetch, was_visited, queued_at, .. } = task;
         let (source_link, discovery) = (task.source_link.cloned(), task.discovery.cloned());
         let url = task.url.to_string();
-        TaskRow { from, depth, redirects, is_revisit, was_visited, queued_at, source_link, discovery, url }
+        TaskRow { from, depth, redirects, is_refetch, was_visited, queued_at, source_link, discovery, url }
     }
 
     pub(crate) fn into_task(self, task_id: TaskId) -> QueuedTask {
@@ -121,7 +121,7 @@ impl TaskRow {
 
     /// The task of this number.
     pub(crate) fn as_task(&self, task_id: TaskId) -> TaskRef<'_> {
-        let TaskRow { from, depth, redirects, is_revisit, was_visited, queued_at, ref url, .. } = *self;
+        let TaskRow { from, depth, redirects, is_refetch, was_visited, queued_at, ref url, .. } = *self;
         let (source_link, discovery) = (self.source_link.as_ref(), self.discovery.as_ref());
         TaskRef {
             task_id,
@@ -129,7 +129,7 @@ impl TaskRow {
             url,
             depth,
             redirects,
-            is_revisit,
+            is_refetch,
             was_visited,
             queued_at,
             source_link,
@@ -148,7 +148,7 @@ impl TaskRow {
         bytes.extend(task.from.0.to_le_bytes());
         bytes.extend(task.depth.to_le_bytes());
         let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
-        let flags = flag(IS_REVISIT, task.is_revisit)
+        let flags = flag(IS_REFETCH, task.is_refetch)
             | flag(HAS_SOURCE_LINK, task.source_link.is_some())
             | flag(HAS_DISCOVERY, task.discovery.is_some())
             | flag(WAS_VISITED, task.was_visited);
@@ -173,7 +173,7 @@ impl TaskRow {
         let [redirects, flags] = take(&mut bytes)?;
         let time: [u8; TIME_BYTES] = take(&mut bytes)?;
         let queued_at = time.iter().rev().fold(0, |time, byte| time << 8 | u64::from(*byte));
-        let (is_revisit, was_visited) = (flags & IS_REVISIT != 0, flags & WAS_VISITED != 0);
+        let (is_refetch, was_visited) = (flags & IS_REFETCH != 0, flags & WAS_VISITED != 0);
         let (mut source_link, mut discovery) = (None, None);
         if flags & HAS_SOURCE_LINK != 0 {
             let position = u32::from_le_bytes(take(&mut bytes)?);
@@ -190,7 +190,7 @@ impl TaskRow {
             from,
             depth,
             redirects,
-            is_revisit,
+            is_refetch,
             was_visited,
             queued_at,
             source_link,
@@ -207,7 +207,7 @@ impl CompletedRow {
             depth: completed.depth,
             redirects: task.redirects,
             is_temporary: completed.outcome.is_temporary(),
-            is_revisit: task.is_revisit,
+            is_refetch: task.is_refetch,
             page_number: completed.page_number.unwrap_or(0),
             completed_at: completed.at,
             url: task.url.to_string(),
@@ -221,9 +221,9 @@ impl CompletedRow {
         let mut bytes = Vec::with_capacity(38 + self.url.len() + self.outcome.len() + visits.len());
         bytes.extend(self.from.0.to_le_bytes());
         bytes.extend(self.depth.to_le_bytes());
-        let is_revisit = if self.is_revisit { IS_REVISIT } else { 0 };
+        let is_refetch = if self.is_refetch { IS_REFETCH } else { 0 };
         let is_temporary = if self.is_temporary { IS_TEMPORARY } else { 0 };
-        bytes.extend([self.redirects, is_revisit | is_temporary]);
+        bytes.extend([self.redirects, is_refetch | is_temporary]);
         bytes.extend(self.page_number.to_le_bytes());
         bytes.extend(self.completed_at.to_le_bytes());
         push_text(&mut bytes, &self.url);
@@ -241,7 +241,7 @@ impl CompletedRow {
         let from = TaskId(u64::from_le_bytes(take(&mut bytes)?));
         let depth = u32::from_le_bytes(take(&mut bytes)?);
         let [redirects, flags] = take(&mut bytes)?;
-        let (is_temporary, is_revisit) = (flags & IS_TEMPORARY != 0, flags & IS_REVISIT != 0);
+        let (is_temporary, is_refetch) = (flags & IS_TEMPORARY != 0, flags & IS_REFETCH != 0);
         let page_number = u64::from_le_bytes(take(&mut bytes)?);
         let completed_at = u64::from_le_bytes(take(&mut bytes)?);
         let (url, outcome) = (take_text(&mut bytes)?, take_text(&mut bytes)?);
@@ -251,7 +251,7 @@ impl CompletedRow {
             depth,
             redirects,
             is_temporary,
-            is_revisit,
+            is_refetch,
             page_number,
             completed_at,
             url,
@@ -456,7 +456,7 @@ mod tests {
             from: TaskId(7),
             depth: 3,
             redirects: 2,
-            is_revisit: true,
+            is_refetch: true,
             was_visited: true,
             queued_at: 1_793_858_828_009,
             source_link: None,
@@ -472,7 +472,7 @@ mod tests {
         }
         for text in ["", "näher"] {
             let source_link = Some(SourceLink::new(text.into(), 70_000));
-            let task = TaskRow { source_link, is_revisit: false, ..task.clone() };
+            let task = TaskRow { source_link, is_refetch: false, ..task.clone() };
             assert_eq!(TaskRow::from_bytes(&task.to_bytes()), Some(task));
         }
         let completed = CompletedRow {
@@ -480,7 +480,7 @@ mod tests {
             depth: 3,
             redirects: 0,
             is_temporary: true,
-            is_revisit: true,
+            is_refetch: true,
             page_number: 11,
             completed_at: 12,
             url: task.url,

@@ -142,7 +142,7 @@ pub(super) fn queue_some(
     let mut batch = Batch { number: 1, ..Batch::default() };
     for (task_id, row) in rows {
         let row = CompletedRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
-        if row.is_revisit {
+        if row.is_refetch {
             // The URL has another row, which is visited with all its links.
             batch.completed.insert(task_id, None);
             continue;

@@ -46,8 +46,8 @@ pub(super) fn failed_urls(tables: &Tables, key: HashKey) -> Result<HashSet<u64>,
         first = last.checked_add(1).ok_or_else(|| view.damaged())?;
         for (_, row) in rows {
             let row = CompletedRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
-            // A revisit has no row in the outputs.
-            if row.is_temporary && !row.is_revisit {
+            // A refetch has no row in the outputs.
+            if row.is_temporary && !row.is_refetch {
                 failed.insert(key.url_id(&row.url));
             }
         }
@@ -72,7 +72,7 @@ pub(super) fn retry_some(
         let row = CompletedRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
         // A URL that is visited again keeps the row of its last visit, and may be queued already.
         if row.is_temporary && view.task(task_id)?.is_none() {
-            checkpoint.uncount(&row.url, &row.outcome, row.is_revisit).ok_or_else(|| view.wrong_counts())?;
+            checkpoint.uncount(&row.url, &row.outcome, row.is_refetch).ok_or_else(|| view.wrong_counts())?;
             let was_visited = row.visits != VisitRecord::default();
             if !was_visited {
                 batch.completed.insert(task_id, None);
@@ -93,8 +93,8 @@ pub(super) fn retry_some(
 pub(super) fn pending(row: CompletedRow, view: &View, key: HashKey) -> Result<TaskRow, BackendError> {
     let seen = view.seen(key.url_id(&row.url))?.and_then(|seen| SeenRow::from_bytes(&seen));
     let depth = seen.map_or(row.depth, |seen| seen.depth.min(row.depth));
-    let CompletedRow { from, redirects, is_revisit, url, .. } = row;
+    let CompletedRow { from, redirects, is_refetch, url, .. } = row;
     let (queued_at, source_link, discovery) = (unix_millis(), None, None);
     let was_visited = true;
-    Ok(TaskRow { from, depth, redirects, is_revisit, was_visited, queued_at, source_link, discovery, url })
+    Ok(TaskRow { from, depth, redirects, is_refetch, was_visited, queued_at, source_link, discovery, url })
 }

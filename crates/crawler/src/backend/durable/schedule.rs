@@ -138,7 +138,7 @@ impl DiskStorage {
     fn queue_first_due(&mut self, now: u64) -> Result<Option<Option<QueuedTask>>, BackendError> {
         let Some(due) = self.first_due()?.filter(|(at, _)| *at <= now) else { return Ok(None) };
         let task_id = TaskId(due.1);
-        let row = self.completed(task_id)?.filter(|row| !row.is_revisit);
+        let row = self.completed(task_id)?.filter(|row| !row.is_refetch);
         let is_pending = self.task(task_id)?.is_some();
         let task = row.filter(|_| !is_pending).map(|row| pending(row, &self.view, self.key)).transpose()?;
         // Nothing fails from here on.
@@ -223,7 +223,7 @@ fn schedule_some(tables: &Tables, rule: RevisitAfter, first: u64) -> Result<Opti
     let mut batch = Batch { number: 1, ..Batch::default() };
     for (task_id, row) in rows {
         let row = CompletedRow::from_bytes(&row).ok_or_else(|| view.damaged())?;
-        if !row.is_revisit && view.task(task_id)?.is_none() {
+        if !row.is_refetch && view.task(task_id)?.is_none() {
             batch.due.insert((due_at(&row, rule), task_id), true);
         }
     }

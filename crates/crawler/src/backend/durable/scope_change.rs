@@ -94,8 +94,8 @@ pub(super) fn rejection(
         TaskKind::Sitemap => row.from.0 == task_id,
         _ => row.depth == 0 && row.redirects == 0,
     };
-    // A revisit has an outcome already.
-    if is_seed || row.is_revisit {
+    // A URL that is fetched again has an outcome already.
+    if is_seed || row.is_refetch {
         return Ok(None);
     }
     let found_on = match TaskKind::from_task_url(&row.url) {
@@ -132,7 +132,7 @@ fn completed(row: &TaskRow, outcome: &Outcome, visits: VisitRecord) -> Completed
         depth: row.depth,
         redirects: row.redirects,
         is_temporary: outcome.is_temporary(),
-        is_revisit: row.is_revisit,
+        is_refetch: row.is_refetch,
         page_number: 0,
         completed_at: unix_millis(),
         url: row.url.clone(),

@@ -21,7 +21,7 @@ pub(super) const SOCKET_FILE: &str = "crawl.socket";
 const MAX_PATH_BYTES: usize = 100;
 
 /// Precedes every query. Another version of the crawler has another number if its messages differ.
-const PROTOCOL: u32 = 6;
+const PROTOCOL: u32 = 7;
 
 /// The largest query, which has the IDs of many URLs.
 const MAX_QUERY_BYTES: usize = 256 << 10;

@@ -211,7 +211,7 @@ struct ModelUrl {
 struct Model {
     urls: BTreeMap<usize, ModelUrl>,
     leased: Vec<Lease>,
-    revisits: u64,
+    refetches: u64,
 }
 
 /// The URLs of the tests belong to this many hosts, in turns.
@@ -235,7 +235,7 @@ impl Model {
         };
         assert!(!was_new, "{number} was found before");
         if depth < model_url.depth {
-            self.revisits += u64::from(!model_url.pending);
+            self.refetches += u64::from(!model_url.pending);
             *model_url = ModelUrl { pending: true, depth };
         }
     }
@@ -292,15 +292,15 @@ async fn complete(state: &TestState, model: &mut Model, index: usize, outlink: O
     }
     let completed = state.backend().complete(vec![completion]).await.unwrap();
     let [CompleteResult::Applied { id, new, .. }] = completed[..] else { panic!("{completed:?}") };
-    assert_eq!(id.is_some(), !lease.is_revisit);
+    assert_eq!(id.is_some(), !lease.is_refetch);
     if let Some((outlink, depth)) = outlink {
         // Outlinks are admitted before the page is completed.
         model.mark_seen(outlink, depth, new == 1);
     }
     let model_url = model.urls.get_mut(&number).unwrap();
-    // A URL found at a smaller depth while it was leased is revisited for its links.
+    // A URL found at a smaller depth while it was leased is fetched again for its links.
     model_url.pending = model_url.depth < lease.depth;
-    model.revisits += u64::from(model_url.pending);
+    model.refetches += u64::from(model_url.pending);
 }
 
 proptest! {
@@ -320,7 +320,7 @@ proptest! {
                 let snapshot = state.backend().snapshot().await.unwrap();
                 let pending = model.urls.values().filter(|model_url| model_url.pending).count();
                 assert_eq!(snapshot.pending() as usize, pending);
-                assert_eq!(snapshot.revisits, model.revisits);
+                assert_eq!(snapshot.refetches, model.refetches);
             }
             apply(&mut state, &mut model, Operation::Crash).await;
             while state.backend().pending().await.unwrap() > 0 {
@@ -379,13 +379,13 @@ async fn overflow_on_disk_stays_in_order_across_restarts_and_crashes() {
 }
 
 #[tokio::test]
-async fn revisited_page_keeps_its_page_number() {
+async fn page_that_is_fetched_again_keeps_its_page_number() {
     let (mut state, mut model) = (TestState::new(7, SMALL_CACHE), Model::default());
     for depth in [3, 1] {
         apply(&mut state, &mut model, Operation::Admit(0, depth)).await;
         apply(&mut state, &mut model, Operation::Work(1)).await;
     }
-    assert_eq!(model.revisits, 1);
+    assert_eq!(model.refetches, 1);
     state.reopen();
     state.open = None;
     let history =

@@ -391,10 +391,10 @@ impl Budgets {
     }
 }
 
-/// Whether a URL may become a page. A revisit does not, since its page is counted already, and neither does a task of another
+/// Whether a URL may become a page. A refetch does not, since its page is counted already, and neither does a task of another
 /// kind.
 fn may_become_page(lease: &Lease) -> bool {
-    !lease.is_revisit && lease.kind() == TaskKind::Page
+    !lease.is_refetch && lease.kind() == TaskKind::Page
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ struct PreviousTask {
 }
 
 /// The flags of a task.
-const IS_REVISIT: u64 = 1;
+const IS_REFETCH: u64 = 1;
 const HAS_SOURCE_LINK: u64 = 2;
 /// It was queued at another time than the previous task.
 const HAS_TIME: u64 = 4;
@@ -85,7 +85,7 @@ impl CompressedUrlQueue {
         write_varint(chunk, zigzag_delta(task_id, from));
         write_varint(chunk, u64::from(depth));
         let flag = |flag: u64, is_set: bool| if is_set { flag } else { 0 };
-        let flags = flag(IS_REVISIT, task.is_revisit)
+        let flags = flag(IS_REFETCH, task.is_refetch)
             | flag(HAS_SOURCE_LINK, task.source_link.is_some())
             | flag(HAS_TIME, task.queued_at != last.queued_at)
             | flag(HAS_DISCOVERY, new_discovery.is_some())
@@ -150,7 +150,7 @@ impl CompressedUrlQueue {
             url,
             depth,
             redirects: (flags >> FLAG_BITS) as u8,
-            is_revisit: has(IS_REVISIT),
+            is_refetch: has(IS_REFETCH),
             was_visited: has(WAS_VISITED),
             queued_at,
             source_link,
@@ -262,7 +262,7 @@ mod tests {
     /// The fields of a task. The redirects also decide whether it has a source link.
     type Fields = (u64, u64, String, u32, u8, bool);
 
-    fn task((task_id, from, url, depth, redirects, is_revisit): Fields) -> QueuedTask {
+    fn task((task_id, from, url, depth, redirects, is_refetch): Fields) -> QueuedTask {
         let text = url.chars().rev().collect();
         let found_on = || Some("http://page/ä".to_owned());
         let discoveries = [
@@ -282,8 +282,8 @@ mod tests {
             url: url.into(),
             depth,
             redirects,
-            is_revisit,
-            was_visited: is_revisit,
+            is_refetch,
+            was_visited: is_refetch,
             queued_at: 1_793_858_828_009 + from % 3,
             source_link,
             discovery: discoveries[(from % 5) as usize].clone().map(Arc::new),

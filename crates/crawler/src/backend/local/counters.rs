@@ -14,7 +14,7 @@ pub(crate) struct CrawlCounters {
     pub(crate) last_task_id: u64,
     pub(crate) admitted: u64,
     pub(crate) completed: u64,
-    pub(crate) revisits: u64,
+    pub(crate) refetches: u64,
     pub(crate) outcomes: BTreeMap<String, u64>,
     pub(crate) links_new: u64,
     pub(crate) links_seen: u64,

@@ -1,4 +1,4 @@
-//! Whether a host can be reached: how often it failed in a row, how long it is left alone, and when it is given up.
+//! Whether a host can be reached: how often it failed in a row, how long it backs off, and when it is given up.
 
 use std::sync::Arc;
 use std::time::Duration;

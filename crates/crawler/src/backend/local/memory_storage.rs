@@ -164,11 +164,11 @@ impl Storage for MemoryStorage {
 
     fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl) {
         self.seen.set_pending(id, false);
-        if self.keeps_visits && !task.is_revisit {
+        if self.keeps_visits && !task.is_refetch {
             self.visits.complete(id, &completed);
         }
-        // Only URLs with links are revisited when they are found at a smaller depth.
-        if !task.is_revisit && !completed.outcome.has_links() {
+        // Only URLs with links are fetched again when they are found at a smaller depth.
+        if !task.is_refetch && !completed.outcome.has_links() {
             self.seen.forget_depth(id);
         }
     }

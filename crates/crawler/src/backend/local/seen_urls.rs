@@ -93,7 +93,7 @@ impl SeenUrls {
         }
     }
 
-    /// Stops tracking the depth of a URL, because it will not be revisited.
+    /// Stops tracking the depth of a URL, because it will not be fetched again.
     pub(super) fn forget_depth(&mut self, id: u64) {
         if let Some(depths) = &mut self.depths {
             depths.remove(&id);

@@ -17,7 +17,7 @@ pub(crate) use self::content::{BorderCase, NewPage, StoreResult};
 use self::requisites::RequisiteQueue;
 use super::super::{
     AdmitCounts, BackendError, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, HostDelay, Lease,
-    NoRequest, Outlinks, Snapshot, TaskId, UnprioritizedUrl, WaitReason, WaitingHost, WorkerId,
+    NoRequest, Outlinks, Snapshot, TaskId, UnprioritizedUrl, WaitReason, WaitingHost, WorkerId, WorkerLoad,
 };
 use super::BackendConfig;
 use super::budgets::{BudgetReservation, BudgetWait, Budgets};
@@ -90,7 +90,7 @@ struct NewTask<'u> {
     depth: Depth,
     redirects: u8,
     from: Option<TaskId>,
-    is_revisit: bool,
+    is_refetch: bool,
     queued_at: u64,
     source_link: Option<&'u SourceLink>,
     discovery: Option<&'u Arc<Discovery>>,
@@ -146,8 +146,8 @@ impl<S: Storage> LocalState<S> {
         let (mut admitted, queued_at) = (AdmitCounts::default(), unix_millis());
         for &DiscoveredUrl { ref url, depth, redirects } in found {
             let (from, source_link, discovery) = (None, None, None);
-            let is_revisit = false;
-            let seed = NewTask { url, depth, redirects, from, is_revisit, queued_at, source_link, discovery };
+            let is_refetch = false;
+            let seed = NewTask { url, depth, redirects, from, is_refetch, queued_at, source_link, discovery };
             self.admit_url(seed, &mut admitted)?;
         }
         self.fill_url_queue()?;
@@ -165,9 +165,9 @@ impl<S: Storage> LocalState<S> {
         let discovery = self.discovery_of(outlinks, from);
         for (index, url) in urls.iter().enumerate() {
             let (from, source_link, discovery) = (Some(from), source_links.get(index), discovery.as_ref());
-            let is_revisit = false;
+            let is_refetch = false;
             let outlink =
-                NewTask { url, depth, redirects, from, is_revisit, queued_at, source_link, discovery };
+                NewTask { url, depth, redirects, from, is_refetch, queued_at, source_link, discovery };
             self.admit_url(outlink, &mut admitted)?;
         }
         self.fill_url_queue()?;
@@ -197,7 +197,7 @@ impl<S: Storage> LocalState<S> {
             SeenStatus::Seen | SeenStatus::Shallower => admitted.seen += 1,
         }
         if status != SeenStatus::Seen {
-            self.enqueue(id, NewTask { is_revisit: status == SeenStatus::Shallower, ..task });
+            self.enqueue(id, NewTask { is_refetch: status == SeenStatus::Shallower, ..task });
         }
         Ok(())
     }
@@ -206,12 +206,12 @@ impl<S: Storage> LocalState<S> {
         self.clock.start();
         self.counters.last_task_id += 1;
         self.counters.admitted += 1;
-        self.counters.revisits += u64::from(task.is_revisit);
+        self.counters.refetches += u64::from(task.is_refetch);
         let task_id = TaskId(self.counters.last_task_id);
-        let NewTask { url, depth, redirects, from, is_revisit, queued_at, source_link, discovery } = task;
+        let NewTask { url, depth, redirects, from, is_refetch, queued_at, source_link, discovery } = task;
         let from = from.unwrap_or(task_id);
         let task = TaskRef::new(task_id, url);
-        let task = TaskRef { from, depth, redirects, is_revisit, queued_at, source_link, discovery, ..task };
+        let task = TaskRef { from, depth, redirects, is_refetch, queued_at, source_link, discovery, ..task };
         self.budgets.admitted(url);
         // Always behind the URLs that wait already, so that the order stays the order of admission.
         let requisites = Self::is_requisite(url).then(|| {
@@ -306,7 +306,7 @@ impl<S: Storage> LocalState<S> {
                 url: Arc::clone(&task.url),
                 depth: self.storage.depth(&task),
                 redirects: task.redirects,
-                is_revisit: task.is_revisit,
+                is_refetch: task.is_refetch,
                 previous: self.previous_visit(&task)?,
                 cooldown: self.cooldowns.remaining(&task.url).max(site_cooldown),
                 no_request,
@@ -343,7 +343,7 @@ impl<S: Storage> LocalState<S> {
         let active = self.leases.get_mut(&lease.task_id).filter(|active| active.lease_id == lease.lease_id);
         match active {
             Some(_)
-                if lease.kind() == TaskKind::Page && !lease.is_revisit && self.budgets.pages_exhausted() =>
+                if lease.kind() == TaskKind::Page && !lease.is_refetch && self.budgets.pages_exhausted() =>
             {
                 self.reserve_no_page(lease, read)
             }
@@ -362,14 +362,14 @@ impl<S: Storage> LocalState<S> {
     /// A lease, if it has not ended. Its depth is that of the URL now.
     pub(crate) fn active_lease(&self, task_id: TaskId, lease_id: u64) -> Option<Lease> {
         let active = self.leases.get(&task_id).filter(|active| active.lease_id == lease_id)?;
-        let QueuedTask { ref url, redirects, is_revisit, attempts, queued_at, .. } = active.task;
+        let QueuedTask { ref url, redirects, is_refetch, attempts, queued_at, .. } = active.task;
         Some(Lease {
             task_id,
             lease_id,
             url: Arc::clone(url),
             depth: self.storage.depth(&active.task),
             redirects,
-            is_revisit,
+            is_refetch,
             previous: None,
             cooldown: Duration::ZERO,
             no_request: None,
@@ -427,7 +427,7 @@ impl<S: Storage> LocalState<S> {
             return Ok(CompleteResult::Requeued { sequence: self.record_writes(None, writes) });
         }
         self.judge_host(&lease.url, &outcome);
-        if outcome == Outcome::Page && !lease.is_revisit && self.budgets.pages_exhausted() {
+        if outcome == Outcome::Page && !lease.is_refetch && self.budgets.pages_exhausted() {
             self.requeue_url(&lease, bytes, site_cooldown);
             return Ok(CompleteResult::Requeued { sequence: None });
         }
@@ -449,9 +449,9 @@ impl<S: Storage> LocalState<S> {
         };
         self.counters.completed += 1;
         self.budgets.completed(&lease.url);
-        // A revisit finds the same links again, but links that are new now were not counted before.
+        // A refetch finds the same links again, but links that are new now were not counted before.
         self.counters.links_new += new;
-        if !task.is_revisit {
+        if !task.is_refetch {
             self.counters.count_outcome(&outcome);
             self.counters.truncated += u64::from(truncated && outcome == Outcome::Page);
             self.record_failed_sitemap(&lease.url, &outcome);
@@ -462,7 +462,7 @@ impl<S: Storage> LocalState<S> {
                 self.count_links(&linked_domains);
             }
         }
-        let is_page = outcome == Outcome::Page && !task.is_revisit;
+        let is_page = outcome == Outcome::Page && !task.is_refetch;
         let page_number = self.budgets.commit(&task.url, reservation, is_page, bytes);
         let page_number = page_number.map(|number| self.counters.earlier_pages + number);
         let sequence = self.record_writes(page_number, writes);
@@ -475,7 +475,7 @@ impl<S: Storage> LocalState<S> {
         let visits = self.visits_after(&lease, &outcome, response, &request);
         // One that is a duplicate now has another body than the stored one.
         let is_replaced = task.was_visited && outcome.is_duplicate();
-        if (visits.is_gone() || is_replaced) && !task.is_revisit {
+        if (visits.is_gone() || is_replaced) && !task.is_refetch {
             self.remove_content(id)?;
         }
         let at = unix_millis();
@@ -486,9 +486,9 @@ impl<S: Storage> LocalState<S> {
         if depth < lease.depth && outcome.has_links() {
             let (redirects, from, queued_at) = (task.redirects, Some(task.from), unix_millis());
             let (source_link, discovery) = (task.source_link.as_deref(), task.discovery.as_ref());
-            let (url, is_revisit) = (&*task.url, true);
+            let (url, is_refetch) = (&*task.url, true);
             let again =
-                NewTask { url, depth, redirects, from, is_revisit, queued_at, source_link, discovery };
+                NewTask { url, depth, redirects, from, is_refetch, queued_at, source_link, discovery };
             self.enqueue(id, again);
             self.fill_url_queue()?;
         }
@@ -619,7 +619,7 @@ impl<S: Storage> LocalState<S> {
         Snapshot {
             admitted: self.counters.admitted,
             completed: self.counters.completed,
-            revisits: self.counters.revisits,
+            refetches: self.counters.refetches,
             outcomes: self.counters.outcomes.clone(),
             links_new: self.counters.links_new,
             links_seen: self.counters.links_seen,
@@ -628,14 +628,15 @@ impl<S: Storage> LocalState<S> {
             pages: self.budgets.pages(),
             bytes: self.budgets.bytes().decoded,
             received: self.budgets.bytes().received,
-            url_queue: (
-                self.url_queue.len() + self.reprioritizing.len(),
-                self.storage.overflow_len() + self.requisites.len + self.waiting.requisites(),
-            ),
+            url_queue: self.url_queue.len() + self.reprioritizing.len(),
+            overflow: self.storage.overflow_len() + self.requisites.len + self.waiting.requisites(),
             priority_queues: self.waiting.lengths().to_vec(),
             workers: (0..=u16::MAX)
                 .zip(&self.leased)
-                .map(|(id, leased)| (self.waiting.domains_of(WorkerId(id)), *leased))
+                .map(|(id, leased)| WorkerLoad {
+                    domains: self.waiting.domains_of(WorkerId(id)),
+                    leased: *leased,
+                })
                 .collect(),
             owned_domains: self.waiting.owned_domains(),
             unreachable_hosts: self.unreachable_hosts.clone(),

@@ -32,7 +32,7 @@ pub(crate) struct QueuedTask {
     pub(crate) url: Arc<str>,
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
-    pub(crate) is_revisit: bool,
+    pub(crate) is_refetch: bool,
     /// Whether the URL was completed before, and is visited again.
     pub(crate) was_visited: bool,
     /// When it was admitted: Unix time in milliseconds; 0 if that is not known.
@@ -57,7 +57,7 @@ pub(crate) struct TaskRef<'u> {
     pub(crate) url: &'u str,
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
-    pub(crate) is_revisit: bool,
+    pub(crate) is_refetch: bool,
     pub(crate) was_visited: bool,
     pub(crate) queued_at: u64,
     pub(crate) source_link: Option<&'u SourceLink>,
@@ -73,7 +73,7 @@ impl<'u> TaskRef<'u> {
             url,
             depth: 0,
             redirects: 0,
-            is_revisit: false,
+            is_refetch: false,
             was_visited: false,
             queued_at: 0,
             source_link: None,
@@ -88,7 +88,7 @@ impl<'u> TaskRef<'u> {
             url: self.url.into(),
             depth: self.depth,
             redirects: self.redirects,
-            is_revisit: self.is_revisit,
+            is_refetch: self.is_refetch,
             was_visited: self.was_visited,
             queued_at: self.queued_at,
             source_link: self.source_link.cloned().map(Arc::new),
@@ -108,7 +108,7 @@ impl QueuedTask {
             url: &self.url,
             depth: self.depth,
             redirects: self.redirects,
-            is_revisit: self.is_revisit,
+            is_refetch: self.is_refetch,
             was_visited: self.was_visited,
             queued_at: self.queued_at,
             source_link: self.source_link.as_deref(),
@@ -126,7 +126,7 @@ impl QueuedTask {
 pub(crate) enum SeenStatus {
     /// The URL was not in the seen set. It must be admitted.
     New,
-    /// The URL is completed and was found at a smaller depth than ever before. It must be revisited for its links.
+    /// The URL is completed and was found at a smaller depth than ever before. It must be fetched again for its links.
     Shallower,
     /// The URL was found again.
     Seen,

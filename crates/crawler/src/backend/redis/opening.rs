@@ -20,7 +20,7 @@ use crate::time_text::time_text;
 use crate::visit::VisitSettings;
 
 /// The layout of the keys. A crawl of another layout is refused.
-const LAYOUT: u32 = 12;
+const LAYOUT: u32 = 13;
 
 /// What may be raised when a crawl is resumed.
 const BUDGETS: [&str; 4] = ["max_pages", "max_bytes", "max_pages_per_host", "max_pages_per_site"];

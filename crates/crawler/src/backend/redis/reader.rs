@@ -207,7 +207,7 @@ async fn known_urls(data: &CrawlData, key: HashKey) -> Result<HashMap<u64, Known
     let mut known = HashMap::<u64, KnownUrl>::new();
     data.completed(|record| {
         let mut page_number = Some(record.page_number).filter(|number| *number > 0);
-        // A revisit has the page number of the first visit.
+        // A refetch has the page number of the first fetch.
         if let Some(KnownUrl { status: UrlStatus::Completed { page_number: first, .. }, .. }) =
             known.get(&record.id)
         {
@@ -224,7 +224,7 @@ async fn known_urls(data: &CrawlData, key: HashKey) -> Result<HashMap<u64, Known
             from: row.from.0,
             status: UrlStatus::Pending,
         };
-        // A URL that is revisited was completed before.
+        // A URL that is fetched again was completed before.
         known.entry(key.url_id(&row.url)).or_insert(pending);
         Some(())
     })

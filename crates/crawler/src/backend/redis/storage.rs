@@ -131,7 +131,7 @@ impl Storage for RedisStorage {
         self.batch.completed = encode_onto(std::mem::take(&mut self.batch.completed), &record);
         if let Some(reason) = ReasonRow::from_outcome(&task.url, completed.outcome) {
             self.batch.reasons.insert(id, Some(encode(&reason)));
-        } else if task.is_revisit {
+        } else if task.is_refetch {
             // The first visit may have had one.
             self.batch.reasons.insert(id, None);
         }

@@ -99,7 +99,7 @@ fn nearly_all_near_duplicates_and_nearly_no_others_are_found() {
 }
 
 #[test]
-#[ignore = "needs postgresql-doc; make test installs it"]
+#[ignore = "needs postgresql-doc: run by make test"]
 fn nearly_all_near_duplicates_in_a_real_manual_and_nearly_no_others_are_found() {
     let pages = manual::pages();
     check(&pages, &[Edit::Scattered, Edit::Thinned], DEFAULT, 3_000);
@@ -107,7 +107,7 @@ fn nearly_all_near_duplicates_in_a_real_manual_and_nearly_no_others_are_found() 
 }
 
 #[test]
-#[ignore = "needs postgresql-doc; make test installs it"]
+#[ignore = "needs postgresql-doc: run by make test"]
 fn nearly_no_page_of_a_real_manual_is_a_near_duplicate_of_another() {
     let pages: Vec<ExactPage> = manual::pages().iter().map(|page| ExactPage::new(page)).collect();
     let mut index =

@@ -130,10 +130,10 @@ const field = (name, label, { value = "", type = "text", unit = "", units = null
 const pauseDialog = () => {
   const paused = latestStatus && latestStatus.phase === "paused";
   ask({
-    title: paused ? "Resume the crawl?" : "Pause the crawl?",
+    title: paused ? "Unpause the crawl?" : "Pause the crawl?",
     text: paused ? "Workers send requests again, within the delays of the hosts." : "No new request starts. Requests in flight finish, and no URL is lost.",
-    confirm: paused ? "Resume" : "Pause",
-    run: async () => [await act({ action: paused ? "resume" : "pause" })],
+    confirm: paused ? "Unpause" : "Pause",
+    run: async () => [await act({ action: paused ? "unpause" : "pause" })],
   });
 };
 
@@ -299,5 +299,5 @@ const showActions = (status) => {
   for (const id of ["pause", "stop", "change", "seed", "block"]) {
     hide(byId(id), !canAct);
   }
-  say(byId("pause"), status.phase === "paused" ? "Resume" : "Pause");
+  say(byId("pause"), status.phase === "paused" ? "Unpause" : "Pause");
 };

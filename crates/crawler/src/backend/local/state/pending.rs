@@ -47,13 +47,13 @@ impl<S: Storage> LocalState<S> {
     }
 }
 
-/// The record of a URL that is not completed. A revisit has none, because its URL has an outcome.
+/// The record of a URL that is not completed. A refetch has none, because its URL has an outcome.
 fn unreached(
     storage: &impl Storage,
     task: &QueuedTask,
     keeps_discovery: bool,
 ) -> Result<Option<UrlRecord<'static>>, BackendError> {
-    if task.is_revisit {
+    if task.is_refetch {
         return Ok(None);
     }
     let discovery = if keeps_discovery { storage.discovery(task)? } else { None };

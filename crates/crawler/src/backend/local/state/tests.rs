@@ -20,7 +20,7 @@ use super::super::{BackendConfig, HostLimits, LocalBackend};
 use super::LocalState;
 use crate::backend::{
     Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, DomainTransfer, HostClaim, HostDelay,
-    Lease, TaskId, TransferResult, WorkerId,
+    Lease, TaskId, TransferResult, WorkerId, WorkerLoad,
 };
 use crate::domain::Domain;
 use crate::outcome::Outcome;
@@ -102,10 +102,14 @@ async fn worker_of_any_number_can_join_leave_and_come_back() {
     state.add_worker(WorkerId(u16::MAX));
     assert_eq!(state.snapshot().workers.len(), 1 << 16);
     let lease = state.lease(WorkerId(9), 5).unwrap().remove(0);
-    assert_eq!(state.snapshot().workers[9], (1, 1), "a worker that was not added works");
+    assert_eq!(
+        state.snapshot().workers[9],
+        WorkerLoad { domains: 1, leased: 1 },
+        "a worker that was not added works"
+    );
     state.remove_worker(WorkerId(9));
     assert_eq!(state.complete(page(&lease)).unwrap(), CompleteResult::StaleLease);
-    assert_eq!(state.snapshot().workers[9], (0, 0));
+    assert_eq!(state.snapshot().workers[9], WorkerLoad::default());
     advance(SECOND_OF_TIME).await;
     state.add_worker(WorkerId(9));
     let lease = state.lease(WorkerId(9), 5).unwrap().remove(0);
@@ -331,7 +335,8 @@ async fn restored_lease_is_the_workers_and_counts_against_the_budgets() {
     state.restore_lease(task(), SECOND, 70, Some(reservation));
     state.set_next_lease_id(60);
     let snapshot = state.snapshot();
-    assert_eq!((snapshot.workers[1], snapshot.active_hosts, snapshot.owned_domains), ((1, 1), 1, 1));
+    assert_eq!(snapshot.workers[1], WorkerLoad { domains: 1, leased: 1 });
+    assert_eq!((snapshot.active_hosts, snapshot.owned_domains), (1, 1));
     add_urls(&mut state, ["http://a.test/1", "http://b.test/"].map(String::from));
     let first = state.lease(FIRST, 9).unwrap();
     assert_eq!((hosts(&first), first[0].lease_id), (vec!["b.test"], 71));

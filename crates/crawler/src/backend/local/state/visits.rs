@@ -37,7 +37,7 @@ impl<S: Storage> LocalState<S> {
         at: u64,
     ) -> Option<u64> {
         let after = self.config.visits.revisit_after?;
-        (!task.is_revisit && visit::is_scheduled(outcome)).then(|| visits.due_at(at, after))
+        (!task.is_refetch && visit::is_scheduled(outcome)).then(|| visits.due_at(at, after))
     }
 
     /// Schedules a URL that is completed.

@@ -93,7 +93,7 @@ async fn host_with_a_cooldown_is_blocked_and_its_leases_of_a_dead_worker_are_com
         "the site has a cooldown, since the dead worker may have sent a request"
     );
     // A new run blocks nothing.
-    block(&mut state, ControlAction::Resume);
+    block(&mut state, ControlAction::Unpause);
     add_urls(&mut state, ["http://b.site.test/new".into()]);
     advance(3_600 * SECOND_OF_TIME).await;
     let leases = state.lease(FIRST, 1_000).unwrap();
