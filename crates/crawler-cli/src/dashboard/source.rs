@@ -177,7 +177,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 async fn in_thread<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
-    tokio::task::spawn_blocking(run).await.map_err(|error| format!("cannot answer: {error}"))
+    tokio::task::spawn_blocking(run).await.map_err(|error| format!("cannot reply: {error}"))
 }
 
 /// The text of a page, in UTF-8 and without control characters that a terminal or editor would obey.
