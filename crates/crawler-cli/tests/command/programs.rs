@@ -180,8 +180,7 @@ fn crawl_waits_for_a_program_that_never_reads_and_a_signal_ends_it() {
     let (web, state_dir) = (ten_pages(), StateDir::new());
     let crawl = state_dir.crawl(web.url("/")).with("--similarity 0 --module").with_one("exec=sleep 1000");
     let mut crawl = crawl.start();
-    // robots.txt and the first page.
-    crawl.until("the first page", |_| web.hits() >= 2);
+    crawl.until("the first page", |_| web.hits() > 0);
     crawl.signal(Signal::INT);
     let ended = crawl.wait().expect(130);
     assert!(ended.stderr.contains("to resume: crawler resume "), "{}", ended.stderr);

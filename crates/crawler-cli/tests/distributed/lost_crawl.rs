@@ -1,6 +1,5 @@
 //! A Redis that no longer has the crawl: for a moment, because it lost its data, or because the crawl was purged.
 
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crawler::internal::backend::redis::{DistributedCrawl, RedisCrawl};
@@ -12,7 +11,7 @@ use super::messages::{
     CRAWL_FOUND_AGAIN, CRAWL_LOST, CRAWL_LOST_REMEDY, CRAWL_PURGED_WHILE_RUNNING, CRAWL_UNKNOWN,
     DECLARED_DEAD, RESTARTED, line_starts,
 };
-use super::process::{Process, wait_for};
+use super::process::{Process, poll, wait_for};
 
 /// No process gives up this soon after the crawl is lost, on a busy machine either.
 const PATIENT: &str = "30s";
@@ -59,7 +58,8 @@ fn crawl_whose_redis_is_empty_for_a_moment_continues_with_all_its_data() {
     fixture.redis.query::<String>("SWAPDB 0 1");
     wait_until_unknown(&mut controller);
     // Requests in flight finish meanwhile, and their workers report them to the empty database.
-    sleep(Duration::from_millis(500));
+    let messages = || fixture.redis.query::<usize>("XLEN crawler:{crawl:frontier}:urls");
+    poll("messages of both workers", Duration::from_millis(20), || messages() >= 2);
     fixture.redis.query::<String>("SWAPDB 0 1");
     let output = controller.wait_for_success();
     assert!(output.contains(CRAWL_FOUND_AGAIN), "{output}");
