@@ -571,7 +571,9 @@ impl PagePipeline {
             let finish = || {
                 // The lock is not held while the output is made.
                 let unchanged = lock(&self.files).files.check_unchanged(index, &spec.target);
-                unchanged.and_then(|()| spec.finish())
+                unchanged.and_then(|()| spec.finish())?;
+                lock(&self.files).files.note_made(index, &spec.target);
+                Ok(())
             };
             let finished = catch_panic(finish).unwrap_or_else(|panic| {
                 let cause = format!("cannot make output '{}': it {panic}", spec.target);
@@ -691,6 +693,12 @@ impl OpenOutputs for Arc<PagePipeline> {
     fn write(&self, sequence: u64, page: Option<u64>, writes: Writes) -> Result<(), Error> {
         PagePipeline::write(self, sequence, page, writes);
         self.output_failure().map(Error::Output).map_or(Ok(()), Err)
+    }
+
+    fn complete(&self) -> bool {
+        self.flush_outputs(true);
+        self.finish_outputs(true, &|_| {});
+        self.output_failure().is_none()
     }
 }
 

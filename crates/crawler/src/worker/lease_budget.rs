@@ -229,9 +229,8 @@ impl<R: Backend> ByteBudget for LeaseBudget<'_, R> {
     fn validators(&self) -> Option<&Validators> {
         let previous = self.lease.previous.as_deref().filter(|_| self.lease.kind() != TaskKind::Probe)?;
         // A 304 of what no archive has would be a hole in the archive.
-        let is_archived = |since| previous.record.fetched().is_some_and(|fetched| fetched >= since);
-        let may_be_unchanged = self.worker.context.pipeline.archived_since().is_none_or(is_archived)
-            && !is_former_duplicate(self.lease, previous);
+        let may_be_unchanged =
+            self.worker.is_archived(&previous.record) && !is_former_duplicate(self.lease, previous);
         Some(&previous.record.validators).filter(|validators| may_be_unchanged && !validators.is_empty())
     }
 
