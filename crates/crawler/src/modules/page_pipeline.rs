@@ -16,7 +16,7 @@ use crate::backend::durable::OpenOutputs;
 use crate::backend::{Completion, Lease};
 use crate::config::{FetchConfig, MAX_REDIRECTS};
 use crate::error::{Error, StorageError, StorageErrorKind};
-use crate::exchange::Exchange;
+use crate::exchange::{DroppedExchanges, Exchange};
 use crate::html::parts::PageParts;
 use crate::log;
 use crate::modules::output::files::{OutputFiles, Start, SyncHandles};
@@ -313,6 +313,20 @@ impl PagePipeline {
             .iter()
             .filter(wants_exchanges)
             .for_each(|spec| spec.output.exchanges_committed(exchanges));
+    }
+
+    /// Reports what was dropped of a URL's exchanges.
+    pub(crate) fn exchanges_dropped(&self, url: &str, dropped: DroppedExchanges) {
+        log::exchanges_dropped(url, dropped);
+        self.outputs.iter().for_each(|spec| spec.output.exchanges_dropped(dropped));
+    }
+
+    /// Archives the exchanges of a URL that was not reached, unless a later process fetches it again: a state and Redis keep it.
+    pub(crate) fn add_unreached_exchanges(&self, url: &str, exchanges: &[Exchange]) {
+        let keeps_pending = || self.archived_since().is_some() || lock(&self.files).parts.is_some();
+        if !exchanges.is_empty() && !keeps_pending() {
+            self.write_unrecorded_exchanges(url, exchanges);
+        }
     }
 
     /// Passes to split outputs the list of their files, before a resumed crawl continues. What it has to write is written.
