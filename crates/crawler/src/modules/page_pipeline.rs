@@ -359,12 +359,14 @@ impl PagePipeline {
     /// lease may have written is retracted if this lease writes nothing. Returns whether no output has failed so far.
     pub fn write_parts(&self, done: &Completion) -> bool {
         let Completion { lease, writes, outcome, .. } = done;
-        let wants_exchanges = self.wants_exchanges();
-        let is_written = !self.outputs.is_empty() && (!lease.is_refetch || wants_exchanges);
-        let mut files = lock(&self.files);
-        let Some(parts) = files.parts.as_mut().filter(|_| is_written) else { return true };
         let (task_id, lease_id) = (lease.task_id.0, lease.lease_id);
-        let written = match lease.is_retried(outcome) {
+        let wants_exchanges = self.wants_exchanges();
+        self.write_to_parts(lease, |parts| match lease.is_retried(outcome) {
+            // The URL has no result yet, which could replace an earlier one.
+            _ if *outcome == Outcome::NotReached && writes.is_empty() => Ok(()),
+            _ if *outcome == Outcome::NotReached => {
+                parts.add_returned(task_id, lease_id, writes, |output| self.archives(output))
+            }
             _ if !wants_exchanges => parts.add(task_id, lease_id, writes),
             // The next try, under a larger lease id, does not replace it.
             true => {
@@ -374,8 +376,20 @@ impl PagePipeline {
             false => parts
                 .add_try((task_id, lease.attempts), lease_id, &[], |output| self.archives(output))
                 .and_then(|()| parts.add(task_id, lease_id, writes)),
-        };
-        if let Err(error) = written {
+        })
+    }
+
+    /// Writes to this worker's part files, if there are any and they get what the lease adds. Returns whether no output has failed so
+    /// far.
+    fn write_to_parts(
+        &self,
+        lease: &Lease,
+        write: impl FnOnce(&mut Parts) -> Result<(), StorageError>,
+    ) -> bool {
+        let is_written = !self.outputs.is_empty() && (!lease.is_refetch || self.wants_exchanges());
+        let mut files = lock(&self.files);
+        let Some(parts) = files.parts.as_mut().filter(|_| is_written) else { return true };
+        if let Err(error) = write(parts) {
             self.output_failed(files, error);
             return false;
         }
@@ -390,7 +404,7 @@ impl PagePipeline {
     /// Retracts what a lease has written to this worker's part files, if there are any: the crawl did not take its page. Returns
     /// whether no output has failed so far.
     pub fn retract_parts(&self, lease: &Lease) -> bool {
-        self.write_parts(&Completion::new(lease))
+        self.write_to_parts(lease, |parts| parts.add(lease.task_id.0, lease.lease_id, &[]))
     }
 
     /// Writes what a URL adds once everything with smaller numbers is written. Returns whether no output has failed so far.
