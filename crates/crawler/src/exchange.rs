@@ -32,6 +32,15 @@ impl Default for ArchiveSettings {
     }
 }
 
+/// What is not archived of exchanges, because it would take too much memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DroppedExchanges {
+    /// The number of exchanges that are archived without the body of the response.
+    pub bodies: u64,
+    /// The number of exchanges that are not archived.
+    pub exchanges: u64,
+}
+
 /// A request whose response has begun, and the response as far as it was read.
 #[derive(Debug, Clone)]
 pub struct Exchange {

@@ -12,6 +12,7 @@ use url::Url;
 
 use crate::backend::{Lease, Snapshot, WorkerId};
 use crate::domain::Domain;
+use crate::exchange::DroppedExchanges;
 use crate::fetch::http::Download;
 use crate::origin::without_credentials;
 use crate::outcome::{Outcome, OutcomeGroup};
@@ -229,6 +230,11 @@ pub(crate) fn module_failed(module: &str, cause: &str) {
 
 pub(crate) fn output_failed(cause: &str) {
     error!(target: OUTPUT, cause, "output failed");
+}
+
+pub(crate) fn exchanges_dropped(url: &str, dropped: DroppedExchanges) {
+    let DroppedExchanges { bodies, exchanges } = dropped;
+    warn!(target: OUTPUT, url, bodies, exchanges, "responses not archived");
 }
 
 /// The URL without user name and password.

@@ -104,6 +104,7 @@ pub(crate) mod example {
             depth: 1,
             discovery: None,
             retries: 0,
+            was_visited: false,
             queued: None,
             request: RequestRecord { status: Some(status), ..RequestRecord::default() },
             truncated: false,

@@ -109,6 +109,8 @@ pub struct UrlRecord<'p> {
     pub discovery: Option<Arc<Discovery>>,
     /// How often it was requested again after a temporary failure.
     pub retries: u8,
+    /// Whether it was completed before, and is visited again.
+    pub was_visited: bool,
     /// When it was admitted, if that is known.
     pub queued: Option<SystemTime>,
     /// The last request for it.
@@ -132,6 +134,7 @@ impl<'p> UrlRecord<'p> {
         let (url, discovery) = (Arc::clone(&lease.url), lease.discovery.clone());
         UrlRecord {
             retries: lease.attempts,
+            was_visited: lease.previous.is_some(),
             request: request.clone(),
             truncated: completion.truncated,
             done: Some(SystemTime::now()),
@@ -150,8 +153,20 @@ impl<'p> UrlRecord<'p> {
     ) -> UrlRecord<'static> {
         let queued = (queued_at > 0).then(|| UNIX_EPOCH + Duration::from_millis(queued_at));
         let (request, done) = (RequestRecord::default(), None);
-        let (retries, truncated, page) = (0, false, None);
-        UrlRecord { task_url, outcome, depth, discovery, retries, queued, request, truncated, done, page }
+        let (retries, was_visited, truncated, page) = (0, false, false, None);
+        UrlRecord {
+            task_url,
+            outcome,
+            depth,
+            discovery,
+            retries,
+            was_visited,
+            queued,
+            request,
+            truncated,
+            done,
+            page,
+        }
     }
 
     /// The URL as it is requested and shown.

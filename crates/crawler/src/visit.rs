@@ -44,6 +44,8 @@ pub struct VisitSettings {
 pub struct ResponseFacts {
     /// A hash of the body; 0 if there is none.
     pub hash: u64,
+    /// Whether it is the body that is known, and no archive lacks the response that had it.
+    pub is_repeated: bool,
     /// Its validators.
     pub validators: Validators,
 }
@@ -61,12 +63,12 @@ pub struct VisitRecord {
     pub version: u32,
     /// The hash of the last body; zeros if there is none.
     hash: [u8; 8],
-    /// When the last body was requested: Unix time in microseconds; 0 if there is none.
+    /// When the last body was first requested: Unix time in microseconds; 0 if there is none.
     fetched_at: u64,
     /// The time after which it is due again, in seconds, if that follows from how often it changes; 0 for the first one.
     interval: u32,
-    /// The server has replied since that there is no page any more.
-    is_gone: bool,
+    /// How the page compares with the one of the visit before.
+    change: PageChange,
     /// The validators of the last body.
     pub validators: Validators,
     /// The outcome of the visit before the last one, as text, unless that failed temporarily: then the one before.
@@ -83,11 +85,22 @@ impl Default for VisitRecord {
             hash: [0; 8],
             fetched_at: 0,
             interval: 0,
-            is_gone: false,
+            change: PageChange::Same,
             validators: Validators::default(),
             earlier: None,
         }
     }
+}
+
+/// How a page compares with the one of the visit before. A visit that failed temporarily says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum PageChange {
+    /// It is the same, or there was none before.
+    Same,
+    /// Its body is another one, or it is there again.
+    Changed,
+    /// The server replied that there is no page any more.
+    Gone,
 }
 
 /// The last visit of a URL that is visited again.
@@ -97,6 +110,11 @@ pub struct PreviousVisit {
     pub record: VisitRecord,
     /// Its outcome as text.
     pub outcome: String,
+}
+
+/// The hash that is remembered of a body, from the hash of its fingerprint. 0 stands for no hash.
+pub(crate) fn body_hash(exact: u128) -> u64 {
+    ((exact >> 64) as u64 ^ exact as u64).max(1)
 }
 
 /// A visit of a URL.
@@ -129,9 +147,10 @@ impl VisitRecord {
         let before = previous.map_or(&first, |previous| &previous.record);
         let mut record =
             VisitRecord { visit: number, visits: before.visits.saturating_add(1), ..before.clone() };
-        let ResponseFacts { hash, validators } = response;
-        // A server that compares these validators later refers to the body that was requested now.
-        if hash != 0 || *outcome != Outcome::Unchanged && !validators.is_empty() {
+        let ResponseFacts { hash, is_repeated, validators } = response;
+        // A server that compares these validators later refers to the body that was requested now. An archive does not store a body
+        // again that it has.
+        if !is_repeated && (hash != 0 || *outcome != Outcome::Unchanged && !validators.is_empty()) {
             record.fetched_at = requested.map_or(0, unix_micros);
         }
         if let Some(previous) = previous {
@@ -139,37 +158,45 @@ impl VisitRecord {
             if !is_temporary {
                 record.earlier = Some(previous.outcome.as_str().into());
             }
-            record.adapt_interval(previous, outcome);
         }
         match outcome {
             Outcome::Unchanged => {
+                record.change = PageChange::Same;
                 record.validators = validators.or(&before.validators);
-                return record;
             }
             outcome if hash != 0 => {
-                let is_change = before.has_body() && before.hash() != hash;
-                record.changes = before.changes.saturating_add(u32::from(is_change));
+                let is_another = before.has_body() && before.hash() != hash;
+                record.changes = before.changes.saturating_add(u32::from(is_another));
                 record.version = before.version.saturating_add(u32::from(*outcome == Outcome::Page));
-                (record.hash, record.is_gone) = (hash.to_le_bytes(), false);
+                record.change = match is_another || before.is_gone() {
+                    true => PageChange::Changed,
+                    false => PageChange::Same,
+                };
+                record.hash = hash.to_le_bytes();
                 record.validators = validators;
             }
             outcome if outcome.is_gone() => {
                 record.changes = before.changes.saturating_add(u32::from(before.is_current()));
-                (record.is_gone, record.validators) = (true, Validators::default());
+                (record.change, record.validators) = (PageChange::Gone, Validators::default());
             }
             // A sitemap has validators, but its body is not hashed.
             _ if !validators.is_empty() => record.validators = validators,
             // Nothing is known of the page, so what was known of it stays.
             _ => {}
         }
+        if let Some(previous) = previous {
+            let is_same = match hash != 0 || *outcome == Outcome::Unchanged {
+                true => !record.has_changed(),
+                false => outcome.to_string() == previous.outcome,
+            };
+            record.adapt_interval(outcome, is_same);
+        }
         record
     }
 
     /// Sets the time after which the URL is due again, from whether it has changed.
-    fn adapt_interval(&mut self, previous: &PreviousVisit, outcome: &Outcome) {
+    fn adapt_interval(&mut self, outcome: &Outcome, is_same: bool) {
         let interval = self.interval();
-        let is_same = *outcome == Outcome::Unchanged
-            || outcome.to_string() == previous.outcome && *outcome != Outcome::Page;
         let next = match outcome.is_temporary() {
             true => interval,
             false if is_same => interval * 2,
@@ -204,12 +231,17 @@ impl VisitRecord {
 
     /// Whether the last body is that of the page as it was known last: it is not gone since.
     pub(crate) fn is_current(&self) -> bool {
-        self.has_body() && !self.is_gone
+        self.has_body() && !self.is_gone()
     }
 
     /// Whether the page was gone when it was last visited.
     pub(crate) fn is_gone(&self) -> bool {
-        self.is_gone
+        self.change == PageChange::Gone
+    }
+
+    /// Whether the last visit found another page than the one before.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.change == PageChange::Changed
     }
 
     /// Whether a body with this hash is the one that is known.
@@ -217,7 +249,7 @@ impl VisitRecord {
         self.has_body() && self.hash() == hash
     }
 
-    /// When the last body was requested.
+    /// When the last body was first requested.
     pub(crate) fn fetched(&self) -> Option<SystemTime> {
         (self.fetched_at > 0).then(|| UNIX_EPOCH + Duration::from_micros(self.fetched_at))
     }
@@ -266,7 +298,7 @@ mod tests {
     fn after(visits: &[(Outcome, u64)]) -> VisitRecord {
         let mut previous: Option<PreviousVisit> = None;
         for (outcome, hash) in visits {
-            let response = ResponseFacts { hash: *hash, validators: Validators::default() };
+            let response = ResponseFacts { hash: *hash, ..ResponseFacts::default() };
             let visit = Visit { number: 1, outcome, response, requested: None };
             let record = VisitRecord::after(visit, previous.as_ref());
             previous = Some(PreviousVisit { record, outcome: outcome.to_string() });
@@ -304,12 +336,12 @@ mod tests {
     }
 
     #[test]
-    fn later_304_refers_to_the_last_body_that_was_received() {
+    fn later_304_refers_to_the_first_response_with_the_last_body() {
         let headers = [(hyper::header::ETAG, hyper::header::HeaderValue::from_static("\"1\""))];
         let validators = Validators::from_headers(&headers.into_iter().collect());
         let mut previous: Option<PreviousVisit> = None;
-        let mut fetched_after = |outcome: Outcome, hash: u64, second: u64| {
-            let response = ResponseFacts { hash, validators: validators.clone() };
+        let mut fetched_after = |outcome: Outcome, hash: u64, is_repeated: bool, second: u64| {
+            let response = ResponseFacts { hash, is_repeated, validators: validators.clone() };
             let requested = Some(UNIX_EPOCH + Duration::from_secs(second));
             let visit = Visit { number: 1, outcome: &outcome, response, requested };
             let record = VisitRecord::after(visit, previous.as_ref());
@@ -318,12 +350,17 @@ mod tests {
             fetched
         };
         let sitemap = || Outcome::Sitemap { urls: 1 };
-        assert_eq!(fetched_after(sitemap(), 0, 1), 1, "the body of a sitemap has no hash");
-        assert_eq!(fetched_after(Outcome::Unchanged, 0, 2), 1, "a 304 has no body");
-        assert_eq!(fetched_after(sitemap(), 0, 3), 3);
-        assert_eq!(fetched_after(Outcome::Page, 7, 4), 4);
-        assert_eq!(fetched_after(Outcome::Unchanged, 7, 5), 5, "the same body again");
-        assert_eq!(fetched_after(Outcome::Unchanged, 0, 6), 5);
+        assert_eq!(fetched_after(sitemap(), 0, false, 1), 1, "the body of a sitemap has no hash");
+        assert_eq!(fetched_after(Outcome::Unchanged, 0, false, 2), 1, "a 304 has no body");
+        assert_eq!(fetched_after(sitemap(), 0, false, 3), 3);
+        assert_eq!(fetched_after(Outcome::Page, 7, false, 4), 4);
+        assert_eq!(fetched_after(Outcome::Unchanged, 7, false, 5), 5, "no archive has it");
+        assert_eq!(
+            fetched_after(Outcome::Unchanged, 7, true, 6),
+            5,
+            "an archive refers to the first one with this body"
+        );
+        assert_eq!(fetched_after(Outcome::Unchanged, 0, false, 7), 5);
     }
 
     #[test]

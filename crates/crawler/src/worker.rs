@@ -353,6 +353,7 @@ impl<R: Backend> Worker<R> {
             return Ok(FetchedLease { exchanges, ..FetchedLease::without_request(host, completion) });
         }
         if completion.outcome == Outcome::NotReached {
+            self.context.pipeline.add_unreached_exchanges(shown_url(&lease.url), &exchanges);
             let transfer = budget.other_worker().map(|other| (lease.clone(), other));
             return Ok(FetchedLease { transfer, ..FetchedLease::not_reached(host) });
         }

@@ -23,7 +23,7 @@ pub async fn run(job: &CollectJob) -> u8 {
         CollectOutput::Path(path) if let Some(records) = records_of_one_process(&job.parts) => {
             finish(&records, path, job.overwrite)
         }
-        CollectOutput::Path(path) => match parts::merge(&job.parts, Destination::Path(path), job.overwrite) {
+        CollectOutput::Path(path) => match merge(job, path) {
             Ok(report) => {
                 let made = if report.is_archive { make_files(path, job.makes_wacz) } else { 0 };
                 match print_stdout(&format!("{}\n", describe(&report))) {
@@ -88,12 +88,20 @@ fn finish(records: &Records, output: &Path, overwrite: bool) -> u8 {
     }
 }
 
+/// Merges into a path, if that and the files that are made of an archive may be written.
+fn merge(job: &CollectJob, path: &Path) -> Result<MergeReport, MergeError> {
+    let wacz = job.makes_wacz.then(|| made_files::wacz_path(path));
+    let made: Vec<PathBuf> = std::iter::once(made_files::index_path(path)).chain(wacz).collect();
+    parts::merge_with_files(&job.parts, Destination::Path(path), job.overwrite, &made)
+}
+
 /// Makes the index of an archive, and its WACZ file. Returns the exit status.
 fn make_files(archive: &Path, makes_wacz: bool) -> u8 {
     let files =
         archive_files(archive).map_err(|error| format!("cannot read '{}': {error}", archive.display()));
     let made = files.and_then(|files| {
-        made_files::make(archive, &files, makes_wacz).map_err(|error| format!("{error:#}"))
+        let made = made_files::make(archive, &files, makes_wacz).and_then(|()| parts::end_merge(archive));
+        made.map_err(|error| format!("{error:#}"))
     });
     match made {
         Ok(()) => 0,

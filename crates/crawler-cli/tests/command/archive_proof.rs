@@ -7,8 +7,6 @@ mod tools;
 pub mod visits;
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -16,29 +14,10 @@ use tempfile::TempDir;
 use testweb::{Certificate, Hostile, Response, Site, Web};
 
 use crate::archive_files::crawler;
+use crate::archive_judges::valid;
 use crate::archive_records::files;
 use crate::common::{linking_to, serve};
 use crate::pipeline::{Pipeline, objects, objects_in, urls};
-
-const VALIDATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/command/archive_proof/validator.py");
-
-/// What the validator prints: a line for each response, and the violations.
-fn validated(files: &[PathBuf], secrets: &[&str]) -> (Vec<Value>, String) {
-    let mut command = Command::new("python3");
-    command.arg(VALIDATOR).args(secrets.iter().flat_map(|secret| ["--secret", secret])).args(files);
-    let output = command.output().expect("python3 runs");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.success(), stderr.is_empty(), "{stderr}");
-    (objects(&String::from_utf8(output.stdout).unwrap()), stderr)
-}
-
-/// The responses of an archive that keeps all rules.
-#[track_caller]
-fn valid(files: &[PathBuf], secrets: &[&str]) -> Vec<Value> {
-    let (responses, violations) = validated(files, secrets);
-    assert!(violations.is_empty(), "{violations}");
-    responses
-}
 
 /// The only response of a path.
 #[track_caller]

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use crawler::internal::warc::header::RecordType;
 use testweb::{Response, Site, Web};
 
 use crate::archive_records::{Record, files, records, responses};
-use crate::common::{Crawl, run};
+use crate::common::{Crawl, run, serve};
 use crate::pipeline::{Pipeline, objects_in, urls};
 
 /// A site with a page, its image and stylesheet, a redirect, a dead link, two equal pages, and a robots.txt.
@@ -235,6 +236,19 @@ fn classic_crawl_archives_its_requests() {
     let found = archived(&web, &records);
     assert_eq!(found.len(), web.log().len(), "each request once");
     assert_eq!(found["/robots.txt"], ("response".into(), 200));
+}
+
+#[test]
+fn response_for_a_url_that_is_not_reached_is_archived() {
+    let directory = tempfile::tempdir().unwrap();
+    let late = Response::page("late").delay(Duration::from_secs(60));
+    let web = serve(Site::new().robots("User-agent: *\n").response("/", late));
+    // The time limit ends the request for the page.
+    crawl(&web, directory.path(), "site").with("--max-time 6s").run();
+    assert_eq!(web.log().paths(), ["/robots.txt", "/"]);
+    let records = records(&files(directory.path(), "site", "warc.gz"));
+    let paths: Vec<&str> = responses(&records).map(|response| response.url()).collect();
+    assert_eq!(paths, [web.url("/robots.txt")]);
 }
 
 #[test]

@@ -225,6 +225,49 @@ fn pages_of_archive(directory: &Path) -> usize {
 }
 
 #[test]
+fn collect_replaces_no_index_and_no_wacz_file_without_overwrite() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = directory.path().join("crawl.warc.gz");
+    let path = archive.display().to_string();
+    part_of_archive(&archive, 1, 0..10);
+    for name in ["crawl.cdxj", "crawl.wacz"] {
+        let other = directory.path().join(name);
+        fs::write(&other, "precious").unwrap();
+        let refused = run(&["collect", "--of", &path, "--wacz"]).expect(2).stderr;
+        assert!(refused.contains(&format!("{name}': it already has 8 bytes")), "{refused}");
+        assert_eq!(text(&other), "precious");
+        assert!(names(directory.path()).iter().all(|name| !name.contains("0001")), "nothing is merged");
+        run(&["collect", "--of", &path, "--wacz", "--overwrite"]).expect(0);
+        assert!(fs::read(&other).unwrap() != b"precious");
+        files_of_archive(directory.path()).iter().for_each(|(file, _)| fs::remove_file(file).unwrap());
+        for made in ["crawl.cdxj", "crawl.wacz"] {
+            fs::remove_file(directory.path().join(made)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn collect_that_ended_while_it_made_the_index_is_completed_by_the_next_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = directory.path().join("crawl.warc.gz");
+    let path = archive.display().to_string();
+    part_of_archive(&archive, 1, 0..PAGES_OF_ARCHIVE);
+    // The index is larger than the files of the archive.
+    let limited = std::process::Command::new("sh")
+        .args(["-c", r#"ulimit -f 60; exec "$0" collect --of "$1""#, &executable(), &path])
+        .output()
+        .unwrap();
+    assert_eq!(limited.status.code(), Some(3), "{limited:?}");
+    assert!(String::from_utf8_lossy(&limited.stderr).contains("crawl.cdxj'"), "{limited:?}");
+    assert_eq!(pages_of_archive(directory.path()), 600);
+    run(&["collect", "--of", &path]).expect(0);
+    let index = text(directory.path().join("crawl.cdxj"));
+    assert_eq!(index.lines().count(), 600);
+    assert!(!directory.path().join(".crawl.warc.gz.complete").exists());
+    assert!(run(&["collect", "--of", &path]).expect(2).stderr.contains("--overwrite"), "it is complete");
+}
+
+#[test]
 fn killed_collect_leaves_the_earlier_archive_or_one_that_the_next_collect_completes() {
     let directory = tempfile::tempdir().unwrap();
     let archive = directory.path().join("crawl.warc.gz");

@@ -298,6 +298,35 @@ fn every_output_gets_the_pages_that_changed_and_keeps_the_others() {
 }
 
 #[test]
+fn mirror_has_no_page_that_became_a_duplicate_or_moved() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    let web = serve(site.site());
+    let paths = ["/a", "/b", "/moved", "/left"];
+    site.page("/", linking_to(&paths) + &words("seed"), Validator::ETag);
+    paths.iter().for_each(|path| site.page(path, words(&path[1..]), Validator::ETag));
+    crawl(&web, &place).module("mirror", &place.path("mirror")).run().expect(0);
+    site.page("/b", words("a"), Validator::ETag);
+    site.redirect("/moved", "/target");
+    site.page("/target", words("target"), Validator::ETag);
+    site.redirect("/left", "http://elsewhere.test/");
+    place.recrawl("").wait().expect(0);
+    assert_eq!(outcomes(&place)["duplicate"], 1);
+    let listed: Vec<String> = objects_in(&place.path("mirror/mirror.jsonl"))
+        .iter()
+        .map(|file| file["url"].as_str().unwrap()[web.url("").len()..].to_owned())
+        .collect();
+    assert_eq!(listed.iter().map(String::as_str).collect::<BTreeSet<_>>(), ["/", "/a", "/target"].into());
+    let directory = std::fs::read_dir(place.path("mirror")).unwrap().find_map(|entry| {
+        let entry = entry.unwrap();
+        entry.file_type().unwrap().is_dir().then(|| entry.path())
+    });
+    let seed = std::fs::read_to_string(directory.unwrap().join("index.html")).unwrap();
+    let links: Vec<&str> = seed.split("href=").skip(1).map(|link| link.split('>').next().unwrap()).collect();
+    let expected = ["a.html".to_owned(), "a.html".into(), "target.html".into(), web.url("/left")];
+    assert_eq!(links.iter().map(|link| link.trim_matches('"')).collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn sitemap_that_names_a_later_change_makes_a_page_due() {
     let (site, place) = (ChangingSite::new(), StateDir::new());
     let web = serve(site.site());

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crawler::internal::modules::timestamp::rfc3339;
 use serde_json::{Value, json};
-use testweb::{ChangingSite, Validator, Web};
+use testweb::{ChangingSite, Response, Site, Validator, Web};
 
-use crate::common::{counts, linking_to, serve};
+use crate::common::{counts, linking_to, run, serve};
 use crate::pipeline::objects;
 use crate::recrawl::{crawl, diff, outcomes, versions, words};
 use crate::resume::killed_after;
@@ -138,6 +140,77 @@ fn duplicate_whose_original_is_gone_becomes_a_page() {
     let is_not_modified =
         |path: &str| web.log()[hits..].iter().any(|hit| hit.path == path && hit.status == Some(304));
     assert!(is_not_modified(duplicate), "it is a page as others");
+}
+
+/// A page, a duplicate and a near-duplicate of it that are found there, and a seed. The page is sent late from when `is_late` is set.
+fn site_with_duplicates(is_late: &Arc<AtomicBool>) -> Site {
+    let is_late = Arc::clone(is_late);
+    let text = linking_to(&["/original", "/near"]) + &linking_to(&["/copy"]) + &words("same").repeat(3);
+    Site::new().page("/", linking_to(&["/original"]) + &words("seed")).fallback(move |request| match request
+        .path
+        .as_str()
+    {
+        "/original" if is_late.load(Ordering::Relaxed) => {
+            Response::page(text.clone()).delay(Duration::from_secs(2))
+        }
+        "/original" | "/copy" => Response::page(text.clone()),
+        "/near" => Response::page(text.clone() + "and one word"),
+        _ => Response::status(404),
+    })
+}
+
+#[test]
+fn duplicates_that_are_visited_before_their_original_are_the_duplicates_that_they_were() {
+    let (is_late, place) = (Arc::default(), StateDir::new());
+    let web = serve(site_with_duplicates(&is_late));
+    crawl(&web, &place).with("--workers 1 --similarity 0.9").run().expect(0);
+    let expected = |pages: u64, unchanged: &[(&str, u64)]| {
+        let duplicates = [("page", pages), ("duplicate", 1), ("near-duplicate", 1)];
+        counts(&[&duplicates, unchanged].concat())
+    };
+    assert_eq!(outcomes(&place), expected(2, &[]));
+    let delivered = versions(&web, &place);
+    is_late.store(true, Ordering::Relaxed);
+    place.recrawl("--max-pages 1").wait().expect(0);
+    assert_eq!(outcomes(&place), expected(0, &[("unchanged", 2)]));
+    assert_eq!(versions(&web, &place), delivered, "outputs get no page again");
+    assert_eq!(diff(&place, &["--exit-code"]).expect(0).stdout, "Visit 2: 4 unchanged\n");
+    let why = run(&["why", &web.url("/copy"), "--state", &place.state()]).expect(0).stdout;
+    assert!(why.contains("visited 2 times, changed 0 times"), "{why}");
+}
+
+#[test]
+fn time_of_a_change_that_is_in_the_future_makes_no_page_due() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    let web = serve(site.site());
+    site.page("/", words("seed"), Validator::ETag);
+    site.page("/a", words("a"), Validator::ETag);
+    site.page("/sitemap.xml", sitemap(&web, &["/a"], "2099-01-01"), Validator::ETag);
+    crawl(&web, &place).with("--sitemap").with_one(web.url("/sitemap.xml")).run().expect(0);
+    let first = web.hits();
+    place.recrawl("--revisit-after auto").wait().expect(0);
+    assert_eq!(times(&web, first), counts(&[("/sitemap.xml", 1)]));
+}
+
+#[test]
+fn visit_starts_when_the_outputs_of_the_last_one_are_completed_after_a_failure() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    let web = serve(site.site());
+    site.page("/", linking_to(&["/a"]) + &words("seed"), Validator::ETag);
+    site.page("/a", words("a"), Validator::ETag);
+    let (graph, marker) = (place.path("graph"), place.path("marker"));
+    // Another program writes to the output during the first crawl.
+    let (graph_file, marker) = (graph.display(), marker.display());
+    let script = format!("[ -e {marker} ] || {{ touch {marker}; echo x > {graph_file}; }}; cat > {marker}");
+    let first =
+        crawl(&web, &place).module("graphml", &graph).with("--module").with_one(format!("exec={script}"));
+    let failed = first.run().expect(3);
+    assert!(failed.stderr.contains("another program has written to it"), "{}", failed.stderr);
+    let hits = web.hits();
+    place.recrawl("").wait().expect(0);
+    assert_eq!(times(&web, hits), counts(&[("/", 1), ("/a", 1)]));
+    assert_eq!(outcomes(&place), counts(&[("page", 0), ("unchanged", 2)]));
+    assert!(std::fs::read_to_string(&graph).unwrap().contains("/a"), "the output is complete");
 }
 
 #[test]

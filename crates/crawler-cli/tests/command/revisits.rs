@@ -77,6 +77,27 @@ fn crawl_that_was_killed_continues_with_its_schedule() {
 }
 
 #[test]
+fn recrawl_of_a_continuous_crawl_that_was_stopped_visits_what_it_knows() {
+    for (signal, status) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
+        let (site, place) = (site(), StateDir::new());
+        let web = serve(site.site());
+        let mut crawl = place.crawl(web.url("/")).with("--revisit-after auto --scope host").start();
+        until_visited(&mut crawl, &web, "/same", 1);
+        let state = place.state();
+        crawl.until("a status that says when the next URL is due", |_| {
+            run(&["status", &state]).stdout.contains("next visit in ")
+        });
+        crawl.signal(signal);
+        assert_eq!(crawl.status(), status);
+        let ended = place.recrawl("").wait().expect(0);
+        assert!(ended.stdout.contains("Unchanged"), "{}", ended.stdout);
+        assert_eq!((hits(&web, "/"), hits(&web, "/same")), (2, 2), "{signal:?}");
+        let shown = run(&["diff", &state]).expect(0).stdout;
+        assert_eq!(shown, "Visit 2: 2 unchanged\n", "{signal:?}");
+    }
+}
+
+#[test]
 fn crawl_waits_until_the_next_url_is_due_and_ends_at_a_limit() {
     let (site, place) = (site(), StateDir::new());
     let web = serve(site.site());

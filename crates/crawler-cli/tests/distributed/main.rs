@@ -2,6 +2,10 @@
 
 #![allow(missing_docs)]
 
+#[allow(dead_code, reason = "these tests do not use all of it")]
+#[path = "../command/archive_judges.rs"]
+mod archive_judges;
+#[allow(dead_code, reason = "these tests do not use all of it")]
 #[path = "../command/archive_records.rs"]
 mod archive_records;
 mod archives;

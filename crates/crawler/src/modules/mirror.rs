@@ -60,6 +60,9 @@ struct RecordHead<'r> {
     /// The URL that this one leads to, if there is no body: the target of its redirect, or one with the same content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     leads_to: Option<Cow<'r, str>>,
+    /// Whether the URL leads there since a later visit than the one that fetched its content.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_moved: bool,
     /// The fragment of the target of a redirect.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     fragment: Option<Cow<'r, str>>,
@@ -89,6 +92,7 @@ impl<'r> RecordHead<'r> {
         RecordHead {
             url: page.url.as_str().into(),
             leads_to: None,
+            has_moved: false,
             fragment: None,
             content_type: page.content_type(),
             media,
@@ -153,14 +157,18 @@ impl BuiltinOutput for Mirror {
     }
 
     fn render_url(&self, record: &UrlRecord) -> Vec<u8> {
+        let has_moved = record.was_visited;
         match &record.outcome {
+            // Links to where the URL redirects now are those that the page has, if the target is not in the mirror.
+            Outcome::RedirectRejected { .. } if !has_moved => Vec::new(),
             Outcome::Redirect { to: target }
+            | Outcome::RedirectRejected { to: target, .. }
             | Outcome::Duplicate { of: target, .. }
             | Outcome::NearDuplicate { of: target, .. } => {
                 let leads_to = Some(shown_url(target).into());
                 let fragment = record.request.redirect_fragment.as_deref().map(Cow::Borrowed);
-                RecordHead { url: record.url().into(), leads_to, fragment, ..RecordHead::default() }
-                    .write(b"")
+                let url = record.url().into();
+                RecordHead { url, leads_to, has_moved, fragment, ..RecordHead::default() }.write(b"")
             }
             _ => Vec::new(),
         }
@@ -192,7 +200,12 @@ fn read_index(records: &Records) -> Result<SiteIndex, StorageError> {
         }
         let (head, _) = RecordHead::read(&record, records)?;
         match &head.leads_to {
-            Some(target) => index.add_alias(&head.url, target, head.fragment.as_deref()),
+            Some(target) => {
+                if head.has_moved {
+                    index.remove(&head.url);
+                }
+                index.add_alias(&head.url, target, head.fragment.as_deref());
+            }
             None => index.add_file(&head.url, head.file_type(), position),
         }
         if !head.strip_query.is_empty() {

@@ -16,7 +16,7 @@ use crate::backend::durable::OpenOutputs;
 use crate::backend::{Completion, Lease};
 use crate::config::{FetchConfig, MAX_REDIRECTS};
 use crate::error::{Error, StorageError, StorageErrorKind};
-use crate::exchange::Exchange;
+use crate::exchange::{DroppedExchanges, Exchange};
 use crate::html::parts::PageParts;
 use crate::log;
 use crate::modules::output::files::{OutputFiles, Start, SyncHandles};
@@ -315,6 +315,20 @@ impl PagePipeline {
             .for_each(|spec| spec.output.exchanges_committed(exchanges));
     }
 
+    /// Reports what was dropped of a URL's exchanges.
+    pub(crate) fn exchanges_dropped(&self, url: &str, dropped: DroppedExchanges) {
+        log::exchanges_dropped(url, dropped);
+        self.outputs.iter().for_each(|spec| spec.output.exchanges_dropped(dropped));
+    }
+
+    /// Archives the exchanges of a URL that was not reached, unless a later process fetches it again: a state and Redis keep it.
+    pub(crate) fn add_unreached_exchanges(&self, url: &str, exchanges: &[Exchange]) {
+        let keeps_pending = || self.archived_since().is_some() || lock(&self.files).parts.is_some();
+        if !exchanges.is_empty() && !keeps_pending() {
+            self.write_unrecorded_exchanges(url, exchanges);
+        }
+    }
+
     /// Passes to split outputs the list of their files, before a resumed crawl continues. What it has to write is written.
     pub(crate) fn resume_outputs(&self) {
         self.flush_outputs(false);
@@ -345,12 +359,14 @@ impl PagePipeline {
     /// lease may have written is retracted if this lease writes nothing. Returns whether no output has failed so far.
     pub fn write_parts(&self, done: &Completion) -> bool {
         let Completion { lease, writes, outcome, .. } = done;
-        let wants_exchanges = self.wants_exchanges();
-        let is_written = !self.outputs.is_empty() && (!lease.is_refetch || wants_exchanges);
-        let mut files = lock(&self.files);
-        let Some(parts) = files.parts.as_mut().filter(|_| is_written) else { return true };
         let (task_id, lease_id) = (lease.task_id.0, lease.lease_id);
-        let written = match lease.is_retried(outcome) {
+        let wants_exchanges = self.wants_exchanges();
+        self.write_to_parts(lease, |parts| match lease.is_retried(outcome) {
+            // The URL has no result yet, which could replace an earlier one.
+            _ if *outcome == Outcome::NotReached && writes.is_empty() => Ok(()),
+            _ if *outcome == Outcome::NotReached => {
+                parts.add_returned(task_id, lease_id, writes, |output| self.archives(output))
+            }
             _ if !wants_exchanges => parts.add(task_id, lease_id, writes),
             // The next try, under a larger lease id, does not replace it.
             true => {
@@ -360,8 +376,20 @@ impl PagePipeline {
             false => parts
                 .add_try((task_id, lease.attempts), lease_id, &[], |output| self.archives(output))
                 .and_then(|()| parts.add(task_id, lease_id, writes)),
-        };
-        if let Err(error) = written {
+        })
+    }
+
+    /// Writes to this worker's part files, if there are any and they get what the lease adds. Returns whether no output has failed so
+    /// far.
+    fn write_to_parts(
+        &self,
+        lease: &Lease,
+        write: impl FnOnce(&mut Parts) -> Result<(), StorageError>,
+    ) -> bool {
+        let is_written = !self.outputs.is_empty() && (!lease.is_refetch || self.wants_exchanges());
+        let mut files = lock(&self.files);
+        let Some(parts) = files.parts.as_mut().filter(|_| is_written) else { return true };
+        if let Err(error) = write(parts) {
             self.output_failed(files, error);
             return false;
         }
@@ -376,7 +404,7 @@ impl PagePipeline {
     /// Retracts what a lease has written to this worker's part files, if there are any: the crawl did not take its page. Returns
     /// whether no output has failed so far.
     pub fn retract_parts(&self, lease: &Lease) -> bool {
-        self.write_parts(&Completion::new(lease))
+        self.write_to_parts(lease, |parts| parts.add(lease.task_id.0, lease.lease_id, &[]))
     }
 
     /// Writes what a URL adds once everything with smaller numbers is written. Returns whether no output has failed so far.
@@ -571,7 +599,9 @@ impl PagePipeline {
             let finish = || {
                 // The lock is not held while the output is made.
                 let unchanged = lock(&self.files).files.check_unchanged(index, &spec.target);
-                unchanged.and_then(|()| spec.finish())
+                unchanged.and_then(|()| spec.finish())?;
+                lock(&self.files).files.note_made(index, &spec.target);
+                Ok(())
             };
             let finished = catch_panic(finish).unwrap_or_else(|panic| {
                 let cause = format!("cannot make output '{}': it {panic}", spec.target);
@@ -691,6 +721,12 @@ impl OpenOutputs for Arc<PagePipeline> {
     fn write(&self, sequence: u64, page: Option<u64>, writes: Writes) -> Result<(), Error> {
         PagePipeline::write(self, sequence, page, writes);
         self.output_failure().map(Error::Output).map_or(Ok(()), Err)
+    }
+
+    fn complete(&self) -> bool {
+        self.flush_outputs(true);
+        self.finish_outputs(true, &|_| {});
+        self.output_failure().is_none()
     }
 }
 

@@ -13,7 +13,7 @@ use super::spec::Spec;
 use super::{BuiltinOutput, OutputSpec, OutputWrite, Target};
 use crate::config::FetchConfig;
 use crate::error::StorageError;
-use crate::exchange::{ArchiveSettings, Exchange};
+use crate::exchange::{ArchiveSettings, DroppedExchanges, Exchange};
 use crate::format::{self, counted, number};
 use crate::page::Page;
 use crate::warc::digest::{self, Hash};
@@ -58,6 +58,7 @@ struct ArchiveState {
 struct ArchiveCounts {
     responses: u64,
     revisits: u64,
+    dropped: DroppedExchanges,
 }
 
 impl Warc {
@@ -158,6 +159,12 @@ impl BuiltinOutput for Warc {
         }
     }
 
+    fn exchanges_dropped(&self, dropped: DroppedExchanges) {
+        let counts = &mut self.state().counts.dropped;
+        counts.bodies += dropped.bodies;
+        counts.exchanges += dropped.exchanges;
+    }
+
     /// Reads the payloads of the newest files, so that those that come again are not stored again.
     fn resume(&self, files: &[PathBuf]) {
         let mut payloads = Payloads::default();
@@ -183,8 +190,9 @@ impl BuiltinOutput for Warc {
     }
 
     fn summary(&self) -> Option<String> {
-        let ArchiveState { counts: ArchiveCounts { responses, revisits }, files: (files, bytes), .. } =
-            &*self.state();
+        let state = self.state();
+        let ArchiveState { counts, files: (files, bytes), .. } = &*state;
+        let ArchiveCounts { responses, revisits, dropped } = counts;
         if *files == 0 {
             return None;
         }
@@ -195,7 +203,8 @@ impl BuiltinOutput for Warc {
         };
         let archived = counted(*responses, "response");
         let files = counted(*files as u64, "file");
-        Some(format!("Archived {archived}{repeated}; the archive has {files}, {}", format::bytes(*bytes)))
+        let bytes = format::bytes(*bytes);
+        Some(format!("Archived {archived}{repeated}; the archive has {files}, {bytes}{}", missing(*dropped)))
     }
 
     fn wants_found_on(&self) -> bool {
@@ -218,6 +227,20 @@ impl BuiltinOutput for Warc {
     }
 }
 
+/// What is missing in the archive.
+fn missing(DroppedExchanges { bodies, exchanges }: DroppedExchanges) -> String {
+    let bodies = (bodies > 0).then(|| {
+        format!("the {} of {}", if bodies == 1 { "body" } else { "bodies" }, counted(bodies, "response"))
+    });
+    let exchanges = (exchanges > 0).then(|| counted(exchanges, "response"));
+    match [bodies, exchanges].into_iter().flatten().collect::<Vec<_>>() {
+        dropped if dropped.is_empty() => String::new(),
+        dropped => {
+            format!("; not archived, because too many URLs waited for their hosts: {}", dropped.join(", "))
+        }
+    }
+}
+
 /// The newest files that are read back, oldest first.
 fn newest(files: &[PathBuf]) -> &[PathBuf] {
     let mut bytes = 0;
@@ -231,4 +254,4 @@ fn newest(files: &[PathBuf]) -> &[PathBuf] {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

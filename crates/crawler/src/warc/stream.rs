@@ -19,8 +19,12 @@ pub(super) const GZIP_MAGIC: [u8; 3] = [0x1F, 0x8B, 8];
 pub(super) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 const ZSTD_DICTIONARY_MAGIC: [u8; 4] = [0x5D, 0x2A, 0x4D, 0x18];
 
-/// The longest window of a zstd frame: 128 MB, as the `zstd` command reads without options.
-const MAX_ZSTD_WINDOW_LOG: u32 = 27;
+/// The longest window of a zstd frame, which the decoder holds in memory: 8 MB, as RFC 8878 recommends, and as the `zstd` command
+/// writes at all levels up to 19.
+const MAX_ZSTD_WINDOW_LOG: u32 = 23;
+
+/// What zstd says of a frame with a longer window.
+const WINDOW_TOO_LONG: &str = "Frame requires too much memory for decoding";
 
 /// The largest dictionary of a file.
 const MAX_DICTIONARY: usize = 16 << 20;
@@ -158,6 +162,11 @@ impl Stream {
                 } else if consumed == 0 && produced == 0 {
                     self.failure = Some("the compressed data is damaged".into());
                 }
+            }
+            Err(cause) if cause.contains(WINDOW_TOO_LONG) => {
+                self.failure = Some(
+                    "its zstd frame needs a window of more than 8 MB; compress the archive again, with a shorter one".into(),
+                );
             }
             Err(cause) => self.failure = Some(format!("the compressed data is damaged: {cause}")),
         }

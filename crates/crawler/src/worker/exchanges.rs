@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::exchange::{Exchange, Truncation};
+use crate::exchange::{DroppedExchanges, Exchange, Truncation};
 
 /// How many bytes of exchanges the leases of a worker have that wait for their next request, such as the one after a failed
 /// robots.txt. Any number of leases can wait.
@@ -31,20 +31,24 @@ impl LeaseExchanges {
     }
 
     /// Called when the lease starts to wait. If the exchanges take more memory than is left for leases that wait, their payloads are
-    /// dropped; if that does not suffice, they are.
-    pub(super) fn wait(&self, memory: &Arc<Semaphore>) {
+    /// dropped; if that does not suffice, they are. Returns what was dropped.
+    pub(super) fn wait(&self, memory: &Arc<Semaphore>) -> DroppedExchanges {
         let mut collected = self.collected();
+        let mut dropped = DroppedExchanges::default();
         collected.permit = None;
         if collected.exchanges.is_empty() || collected.reserve(memory) {
-            return;
+            return dropped;
         }
         for exchange in collected.exchanges.iter_mut().filter(|exchange| !exchange.payload.is_empty()) {
             exchange.payload.clear();
             exchange.truncated = Some(Truncation::Unspecified);
+            dropped.bodies += 1;
         }
         if !collected.reserve(memory) {
+            dropped = DroppedExchanges { exchanges: collected.exchanges.len() as u64, bodies: 0 };
             collected.exchanges.clear();
         }
+        dropped
     }
 
     fn collected(&self) -> MutexGuard<'_, Collected> {
@@ -87,9 +91,10 @@ mod tests {
     fn exchanges_of_leases_that_wait_take_bounded_memory() {
         let memory = Arc::new(Semaphore::new(100));
         let leases: Vec<LeaseExchanges> = (0..4).map(|_| LeaseExchanges::default()).collect();
-        for lease in &leases {
+        for (number, lease) in leases.iter().enumerate() {
             lease.add(exchange(10, 60));
-            lease.wait(&memory);
+            let bodies = u64::from(number > 0);
+            assert_eq!(lease.wait(&memory), DroppedExchanges { bodies, exchanges: 0 });
         }
         assert_eq!(memory.available_permits(), 0);
         let kept: Vec<Vec<(usize, Option<Truncation>)>> = leases
@@ -104,7 +109,7 @@ mod tests {
         assert_eq!(memory.available_permits(), 100, "they do not wait any more");
         let lease = LeaseExchanges::default();
         lease.add(exchange(101, 0));
-        lease.wait(&memory);
+        assert_eq!(lease.wait(&memory), DroppedExchanges { bodies: 0, exchanges: 1 });
         assert!(lease.take().is_empty(), "it takes too much memory");
     }
 }

@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::backend::{Backend, BackendError, BudgetDecision, HostClaim, HostDelay, Lease, WorkerId};
 use crate::domain::Domain;
-use crate::exchange::Exchange;
+use crate::exchange::{DroppedExchanges, Exchange};
 use crate::fetch::http::{BodyGrant, BodyPolicy, ByteBudget, GrantFuture, Validators};
 use crate::fetch::polite_client::FetchBudget;
 use crate::origin::throttle_key;
@@ -229,9 +229,8 @@ impl<R: Backend> ByteBudget for LeaseBudget<'_, R> {
     fn validators(&self) -> Option<&Validators> {
         let previous = self.lease.previous.as_deref().filter(|_| self.lease.kind() != TaskKind::Probe)?;
         // A 304 of what no archive has would be a hole in the archive.
-        let is_archived = |since| previous.record.fetched().is_some_and(|fetched| fetched >= since);
-        let may_be_unchanged = self.worker.context.pipeline.archived_since().is_none_or(is_archived)
-            && !is_former_duplicate(self.lease, previous);
+        let may_be_unchanged =
+            self.worker.is_archived(&previous.record) && !is_former_duplicate(self.lease, previous);
         Some(&previous.record.validators).filter(|validators| may_be_unchanged && !validators.is_empty())
     }
 
@@ -250,7 +249,10 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         // This is the wait before a retry. A host with a cooldown of minutes must not hold a permit and a
         // part of the budget that other hosts could use.
         self.release().await;
-        self.exchanges.wait(&self.worker.waiting_exchanges);
+        let dropped = self.exchanges.wait(&self.worker.waiting_exchanges);
+        if dropped != DroppedExchanges::default() {
+            self.worker.context.pipeline.exchanges_dropped(shown_url(&self.lease.url), dropped);
+        }
     }
 
     async fn wait_for_turn(&self) {

@@ -7,7 +7,7 @@ use crate::backend::{Backend, Completion, Lease};
 use crate::fetch::http::Validators;
 use crate::page::Page;
 use crate::task_kind::TaskKind;
-use crate::visit::{PreviousVisit, ResponseFacts};
+use crate::visit::{PreviousVisit, ResponseFacts, VisitRecord, body_hash};
 
 impl<R: Backend> Worker<R> {
     /// The validators of a response, if visits are remembered.
@@ -31,16 +31,22 @@ impl<R: Backend> Worker<R> {
             return true;
         }
         let exact = if exact == 0 { self.context.backend.hash_key().hash(&page.body) } else { exact };
-        // 0 stands for no hash.
-        let hash = ((exact >> 64) as u64 ^ exact as u64).max(1);
+        let hash = body_hash(exact);
         // A page that was cut is received anew, because a later crawl may receive all of it.
         let validators = if page.truncated { Validators::default() } else { self.validators(&page.headers) };
-        completion.response = ResponseFacts { hash, validators };
+        completion.response = ResponseFacts { hash, is_repeated: false, validators };
         let Some(previous) = lease.previous.as_deref().filter(|_| !lease.is_refetch) else { return true };
         let (record, is_same) = (&previous.record, previous.record.is_same_body(hash));
+        completion.response.is_repeated = is_same && self.is_archived(record);
         page.version = record.version.saturating_add(1);
         page.changed = record.version > 0 && !is_same;
         !(is_same && record.is_current()) || is_former_duplicate(lease, previous)
+    }
+
+    /// Whether no archive lacks the response with the last body of a URL: it was requested since they were added to the crawl.
+    pub(super) fn is_archived(&self, record: &VisitRecord) -> bool {
+        let is_since = |added| record.fetched().is_some_and(|fetched| fetched >= added);
+        self.context.pipeline.archived_since().is_none_or(is_since)
     }
 }
 

@@ -6,7 +6,8 @@ use std::process::Command;
 use tempfile::TempDir;
 use testweb::Site;
 
-use super::{crawler, python_program};
+use super::crawler;
+use crate::archive_judges::python_program;
 use crate::common::serve;
 use crate::replay::archives::{gzip, gzipped, page, pages, record, response, write, zip};
 

@@ -7,7 +7,8 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{crawler, python_program};
+use super::crawler;
+use crate::archive_judges::python_program;
 use crate::pipeline::objects;
 use crate::replay::archives::{gzip, gzipped, page, pages, record, response, write};
 

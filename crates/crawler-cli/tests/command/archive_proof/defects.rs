@@ -8,7 +8,7 @@ use flate2::read::MultiGzDecoder;
 use tempfile::TempDir;
 use testweb::Site;
 
-use super::{valid, validated};
+use crate::archive_judges::{valid, validated};
 use crate::archive_records::files;
 use crate::common::{linking_to, serve};
 use crate::pipeline::Pipeline;
@@ -104,7 +104,7 @@ fn each_defect_is_noticed() {
         assert!(!violations.is_empty(), "not noticed: {defect}");
     }
     fs::write(&path, &whole).unwrap();
-    let (_, violations) = validated(&[path], &["the same text"]);
+    let (_, violations) = validated(&[path], &["--secret", "the same text"]);
     assert!(violations.contains("it has the secret"), "{violations}");
 }
 

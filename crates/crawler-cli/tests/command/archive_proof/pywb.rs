@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::manual::{directory, serve_manual};
-use crate::archive_files::{python_path, python_program};
+use crate::archive_judges::{python_path, python_program};
 use crate::archive_records::files;
 use crate::pipeline::Pipeline;
 

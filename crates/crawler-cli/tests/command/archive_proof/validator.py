@@ -1,7 +1,7 @@
-"""Checks every rule that the WARC files of the crawler keep: validator.py [--secret TEXT]... FILE...
+"""Checks every rule that the WARC files of the crawler keep: validator.py [--secret TEXT]... [--any-order] FILE...
 
 The files are those of one archive, in order. It prints a JSON object for each record, and exits with status 1 and a line for each
-violation on standard error. It uses nothing of other WARC libraries, whose leniency would hide defects.
+violation on standard error. A revisit refers to an earlier record; with --any-order, which is for merged archives, to any record. It uses nothing of other WARC libraries, whose leniency would hide defects.
 """
 import base64
 import hashlib
@@ -115,8 +115,11 @@ def http_head(block, place):
 
 
 class Archive:
-    def __init__(self, secrets):
+    def __init__(self, secrets, is_ordered):
         self.secrets = secrets
+        self.is_ordered = is_ordered
+        # The checks of revisits that refer to what may follow.
+        self.unchecked = []
         self.ids = set()
         self.responses = {}
         # The payload of each capture, which a revisit has from the record that it refers to.
@@ -205,9 +208,11 @@ class Archive:
             self.responses[entry["url"], entry["date"]] = digest
             self.payloads[entry["url"], entry["date"]] = digest
         else:
-            self.revisit(place, header, status, body, digest)
+            check = lambda: self.revisit(place, header, status, body, digest)
+            check() if self.is_ordered else self.unchecked.append(check)
             entry["profile"] = header.get("warc-profile", "").rsplit("/")[-1]
             entry["refers_to"] = header.get("warc-refers-to-target-uri")
+            entry["refers_to_date"] = header.get("warc-refers-to-date")
         self.pending = header | {"status": status}
         print(json.dumps(entry))
 
@@ -256,16 +261,20 @@ class Archive:
 
 
 def main():
-    secrets, paths = [], []
+    secrets, paths, is_ordered = [], [], True
     arguments = iter(sys.argv[1:])
     for argument in arguments:
         if argument == "--secret":
             secrets.append(next(arguments))
+        elif argument == "--any-order":
+            is_ordered = False
         else:
             paths.append(argument)
-    archive = Archive(secrets)
+    archive = Archive(secrets, is_ordered)
     for path in paths:
         archive.check(path)
+    for check in archive.unchecked:
+        check()
     for violation in violations:
         print(violation, file=sys.stderr)
     sys.exit(1 if violations else 0)

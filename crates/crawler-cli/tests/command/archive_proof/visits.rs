@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use testweb::{ChangingSite, Validator, Web};
 
-use super::valid;
 use crate::archive_files::crawler;
+use crate::archive_judges::valid;
 use crate::archive_records::files;
 use crate::common::{linking_to, serve};
 use crate::recrawl::words;
@@ -125,4 +126,60 @@ fn recrawl_archives_what_was_fetched_before_there_was_an_archive() {
     place.recrawl(&format!("--module warc={}", second.display())).wait().expect(0);
     let responses = valid(&files(second.parent().unwrap(), "second", "warc.gz"), &[]);
     assert_eq!(types(&responses, "/").join(" "), "response");
+}
+
+#[test]
+fn unchanged_page_refers_to_the_record_that_has_its_body() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    site.page("/", words("seed"), Validator::ETag);
+    let web = serve(site.site());
+    let archive = place.path("crawl.warc.gz");
+    place.crawl(web.url("/")).module("warc", &archive).run().expect(0);
+    // The same body with another ETag, which the archive does not store again.
+    site.page("/", words("seed"), Validator::ETag);
+    place.recrawl("").wait().expect(0);
+    place.recrawl("").wait().expect(0);
+    let responses = valid(&files_of(&place), &[]);
+    let of_seed: Vec<&Value> =
+        responses.iter().filter(|response| response["url"] == web.url("/").as_str()).collect();
+    let kinds: Vec<&str> =
+        of_seed.iter().map(|response| response["profile"].as_str().unwrap_or("response")).collect();
+    assert_eq!(kinds, ["response", "identical-payload-digest", "server-not-modified"]);
+    assert_eq!(of_seed[2]["refers_to_date"], of_seed[0]["date"], "{of_seed:?}");
+}
+
+#[test]
+fn archive_of_a_continuous_crawl_that_was_killed_keeps_all_rules() {
+    let (site, place) = (ChangingSite::new(), StateDir::new());
+    site.page("/", linking_to(&["/none", "/date", "/changed"]), Validator::ETag);
+    site.page("/none", words("none"), Validator::None);
+    site.page("/date", words("date"), Validator::LastModified);
+    site.page("/changed", words("changed"), Validator::ETag);
+    let web = serve(site.site());
+    let crawl = place.crawl(web.url("/")).with("--scope host --revisit-after 200ms --warc-size 3KB");
+    killed_after(&web, 15, crawl.module("warc", &place.path("crawl.warc.gz")).start());
+    site.page("/changed", words("changed") + "and more", Validator::ETag);
+    killed_after(&web, 15, place.resume(""));
+    let (before, mut last) = (web.hits(), place.resume(""));
+    last.until("some requests", |_| web.hits() >= before + 15);
+    last.signal(Signal::INT);
+    last.wait().expect(130);
+    let responses = valid(&files_of(&place), &[]);
+    let kinds = |path: &str| {
+        let of_path = responses.iter().filter(|response| response["url"] == web.url(path).as_str());
+        of_path.map(|response| response["profile"].as_str().unwrap_or("response")).collect::<Vec<_>>()
+    };
+    for (path, versions, later) in [
+        ("/", 1, "server-not-modified"),
+        ("/none", 1, "identical-payload-digest"),
+        ("/date", 1, "server-not-modified"),
+        ("/changed", 2, "server-not-modified"),
+    ] {
+        let kinds = kinds(path);
+        assert_eq!(kinds.iter().filter(|kind| **kind == "response").count(), versions, "{path}: {kinds:?}");
+        assert!(kinds.len() > versions + 2, "{path}: {kinds:?}");
+        assert!(kinds.iter().all(|kind| *kind == "response" || *kind == later), "{path}: {kinds:?}");
+    }
+    // What was in flight when the process was killed was requested again.
+    assert!(responses.len() <= web.hits(), "{} of {}", responses.len(), web.hits());
 }

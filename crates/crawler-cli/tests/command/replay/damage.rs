@@ -94,3 +94,63 @@ fn bombs_take_little_memory() {
     assert_eq!(sizes.iter().filter(|size| **size == (500_000, true)).count(), 2, "{sizes:?}");
     assert!(ended.peak_rss < 100 << 20, "{} bytes", ended.peak_rss);
 }
+
+/// The largest block of a zstd frame.
+const MAX_BLOCK: usize = 128 << 10;
+
+/// A zstd frame of these bytes, and then of this many times the byte x, that needs a window of 2 to the power of `window_log` bytes.
+fn zstd_frame(window_log: u8, start: &[u8], repeated: usize) -> Vec<u8> {
+    let block = |kind: usize, is_last: bool, size: usize| {
+        ((size << 3 | kind << 1 | usize::from(is_last)) as u32).to_le_bytes()[..3].to_vec()
+    };
+    let mut frame =
+        [&[0x28, 0xB5, 0x2F, 0xFD, 0, (window_log - 10) << 3][..], &block(0, false, start.len()), start]
+            .concat();
+    let mut left = repeated;
+    while left > 0 {
+        let size = left.min(MAX_BLOCK);
+        left -= size;
+        frame.extend([block(1, false, size), b"x".to_vec()].concat());
+    }
+    frame.extend(block(0, true, 4));
+    frame.extend(b"\r\n\r\n");
+    frame
+}
+
+/// A record of a page of this many bytes, in a frame with such a window.
+fn page_in_frame(url: &str, window_log: u8, bytes: usize) -> Vec<u8> {
+    let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n";
+    let record = record("response", url, &[], &[&head[..], &vec![b'x'; bytes]].concat());
+    let start = record.len() - bytes - 4;
+    zstd_frame(window_log, &record[..start], bytes)
+}
+
+#[test]
+fn zstd_frames_with_long_windows_take_little_memory() {
+    const LONG: usize = 140 << 20;
+    let directory = TempDir::new().unwrap();
+    let archives: Vec<String> = (0..8)
+        .map(|number| {
+            let url = |name: &str| format!("http://a.test/{name}{number}");
+            let frames = [
+                page_in_frame(&url("before"), 23, 10),
+                page_in_frame(&url("long"), 27, LONG),
+                page_in_frame(&url("after"), 23, 10),
+            ];
+            write(directory.path(), &format!("{number}.warc.zst"), &frames.concat())
+        })
+        .collect();
+    let ended =
+        replay(&format!("{} --similarity 0 --module jsonl=-,fields=url", archives.join(" "))).expect(5);
+    let found = urls(&objects(&ended.stdout));
+    assert_eq!(found.len(), 16, "{found:?}");
+    assert!(found.iter().all(|url| !url.contains("long")), "{found:?}");
+    let reason = "its zstd frame needs a window of more than 8 MB";
+    assert_eq!(ended.stderr.matches(reason).count(), 8, "{}", ended.stderr);
+    assert!(ended.peak_rss < 100 << 20, "{} bytes", ended.peak_rss);
+    // The longest window that is read.
+    let archive = write(directory.path(), "long.warc.zst", &page_in_frame("http://a.test/", 23, LONG));
+    let ended = replay(&format!("{archive} --module jsonl=-,fields=url,bytes,truncated")).expect(0);
+    let page = &objects(&ended.stdout)[0];
+    assert_eq!((page["bytes"].as_u64(), page["truncated"].as_bool()), (Some(500_000), Some(true)));
+}

@@ -391,6 +391,13 @@ impl Storage for DiskStorage {
         Ok(self.task(seen.task_id)?.is_some_and(|task| task.was_visited))
     }
 
+    fn is_unchanged_duplicate(&mut self, id: u64, hash: u64) -> Result<bool, BackendError> {
+        let Some(seen) = self.find_seen(id)? else { return Ok(false) };
+        let Some(last) = self.completed(seen.task_id)? else { return Ok(false) };
+        let last = PreviousVisit { record: last.visits, outcome: last.outcome };
+        Ok(last.was_duplicate() && last.record.is_same_body(hash))
+    }
+
     fn earlier_version(
         &self,
         id: u64,

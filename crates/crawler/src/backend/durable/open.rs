@@ -28,7 +28,7 @@ use crate::similarity::HashKey;
 use crate::statistics::{Recorder, Statistics};
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
-pub(super) const FORMAT: u32 = 15;
+pub(super) const FORMAT: u32 = 16;
 
 /// How often the active crawl time of a crawl is written.
 pub const CLOCK_INTERVAL: Duration = Duration::from_secs(5);
@@ -153,6 +153,9 @@ pub(super) fn open_with<T: OpenOutputs>(
     })?;
     let is_retrying = options.retry_failed || retry::is_begun(&tables.view()?)?;
     let retried = if is_retrying { retry::retry_failed(&tables, key)? } else { 0 };
+    if options.recrawl.is_some() {
+        recrawl::complete_outputs(&tables, &outputs)?;
+    }
     recrawl::start(&tables, key, scope, options.recrawl.as_ref())?;
     apply_scope(&tables, scope, key, &outputs)?;
     let visits = &mut options.config.visits;

@@ -128,6 +128,9 @@ pub trait OpenOutputs {
 
     /// Writes what is recorded under this number, and for this page.
     fn write(&self, sequence: u64, page: Option<u64>, writes: Writes) -> Result<(), Error>;
+
+    /// Brings the outputs to the state that they have at the end of a crawl. Returns false if that fails. More can be written later.
+    fn complete(&self) -> bool;
 }
 
 /// No outputs.
@@ -142,6 +145,10 @@ impl OpenOutputs for () {
 
     fn write(&self, _: u64, _: Option<u64>, _: Writes) -> Result<(), Error> {
         Ok(())
+    }
+
+    fn complete(&self) -> bool {
+        true
     }
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{BackendError, TaskId};
 use super::open::read_checkpoint;
+use super::outputs::OpenOutputs;
 use super::records::{CompletedRow, HostRow, SeenRow, TaskRow};
 use super::retry::pending;
 use super::scope_change::{ResumedScope, rejection};
@@ -58,11 +59,31 @@ pub(super) fn start(
     queue_begun(tables, key, scope)
 }
 
+/// Completes the outputs of a visit that has no pending URL, and whose process was killed or failed before they were complete, and
+/// records that it has ended. If they cannot be completed, it has not ended.
+pub(super) fn complete_outputs(tables: &Tables, outputs: &impl OpenOutputs) -> Result<(), BackendError> {
+    let view = tables.view()?;
+    let checkpoint = read_checkpoint(&view)?;
+    let is_over =
+        checkpoint.last_task_id() > 0 && checkpoint.pending() == Some(0) && read_begun(&view)?.is_none();
+    if is_over && !has_ended(&view)? && outputs.complete() {
+        let mut batch = Batch { number: 1, ..Batch::default() };
+        set_ended(&mut batch, true);
+        tables.write(&batch)?;
+    }
+    Ok(())
+}
+
+fn has_ended(view: &View) -> Result<bool, BackendError> {
+    Ok(view.meta(ENDED)?.is_some_and(|ended| ended == [1]))
+}
+
 /// Records that another visit starts, with all counts at zero, unless the last one has not ended.
 pub(super) fn record_begin(tables: &Tables, recrawl: &Recrawl) -> Result<(), BackendError> {
     let view = tables.view()?;
     let checkpoint = read_checkpoint(&view)?;
-    let has_ended = view.meta(ENDED)?.is_some_and(|ended| ended == [1]);
+    // A crawl that visits URLs again when they are due never ends by itself.
+    let has_ended = has_ended(&view)? || schedule::has_rule(&view)?;
     if checkpoint.last_task_id() == 0 || !has_ended || read_begun(&view)?.is_some() {
         return Ok(());
     }
@@ -194,7 +215,9 @@ fn is_due(view: &View, key: HashKey, row: &CompletedRow, begun: &StartedVisit) -
     // Sitemaps name what is new, and what was modified.
     let is_sitemap = TaskKind::from_task_url(&row.url) == TaskKind::Sitemap;
     let lastmod = view.lastmod(key.url_id(&row.url))?;
-    Ok(is_sitemap || lastmod.is_some_and(|lastmod| u64::from(lastmod) * 1000 > row.completed_at))
+    // A time in the future is no time of a change, and would make the URL due at every visit.
+    let changes = row.completed_at + 1..=begun.at;
+    Ok(is_sitemap || lastmod.is_some_and(|lastmod| changes.contains(&(u64::from(lastmod) * 1000))))
 }
 
 /// Sets the numbers of pages of hosts and sites to zero.

@@ -190,6 +190,11 @@ pub(super) fn clear(batch: &mut Batch) {
     batch.meta.insert(RULE, NO_RULE.to_vec());
 }
 
+/// Whether the URLs are scheduled by a rule: the last process visited them again when they were due.
+pub(super) fn has_rule(view: &View) -> Result<bool, BackendError> {
+    Ok(view.meta(RULE)?.is_some_and(|rule| !rule.is_empty() && rule != NO_RULE))
+}
+
 /// Schedules the completed URLs of a state that is opened, by the rule of the crawl. Nothing is to be done if they are scheduled by
 /// this rule, or if there is none and there was none.
 pub(super) fn apply_rule(tables: &Tables, rule: Option<RevisitAfter>) -> Result<(), BackendError> {

@@ -20,16 +20,19 @@ use tempfile::TempDir;
 use super::super::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, Outlinks, WorkerId};
 use super::disk_storage::DiskStorage;
 use super::open::{CLOCK_INTERVAL, open_with};
+use super::outputs::OpenOutputs;
 use super::scope_change::ResumedScope;
 use super::seen_cache::CacheLimits;
 use super::{OpenState, RecordedSettings, STATE_FILE, StateOptions, StateReader, StateWriter, UrlStatus};
 use crate::backend::local::storage::Clock;
 use crate::backend::local::{BackendConfig, HostLimits, LocalBackend};
 use crate::error::Error;
+use crate::modules::output::Writes;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Priority, PriorityQueues};
 use crate::scope::Scope;
 use crate::task::Depth;
+use crate::url_record::UrlRecord;
 
 /// How long pages are stored.
 const TTL: Duration = Duration::from_secs(160);
@@ -70,9 +73,42 @@ fn options(queue_size: usize) -> StateOptions {
 
 /// Opens a state whose scope is the whole web.
 fn open_anywhere(path: &Path, options: StateOptions, limits: CacheLimits) -> Result<OpenState, Error> {
+    open_with_outputs(path, options, limits, TestOutputs { can_be_completed: true })
+}
+
+fn open_with_outputs(
+    path: &Path,
+    options: StateOptions,
+    limits: CacheLimits,
+    outputs: TestOutputs,
+) -> Result<OpenState, Error> {
     let scope = Scope::anywhere();
     let scope = ResumedScope { scope: &scope, on_outcome: &|_, _| {} };
-    open_with(path, options, &scope, |_| Ok(()), limits).map(|(opened, ())| opened)
+    open_with(path, options, &scope, |_| Ok(outputs), limits).map(|(opened, _)| opened)
+}
+
+/// Outputs to which nothing is written.
+#[derive(Clone, Copy)]
+struct TestOutputs {
+    can_be_completed: bool,
+}
+
+impl OpenOutputs for TestOutputs {
+    fn wants_urls(&self) -> bool {
+        false
+    }
+
+    fn render_url(&self, _: &UrlRecord) -> Writes {
+        Vec::new()
+    }
+
+    fn write(&self, _: u64, _: Option<u64>, _: Writes) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn complete(&self) -> bool {
+        self.can_be_completed
+    }
 }
 
 /// A state that can be closed or crash, and is opened again.
@@ -81,6 +117,7 @@ struct TestState {
     crashes: usize,
     options: StateOptions,
     limits: CacheLimits,
+    outputs: TestOutputs,
     open: Option<(LocalBackend<DiskStorage>, StateWriter)>,
 }
 
@@ -90,8 +127,8 @@ impl TestState {
     }
 
     fn with_options(options: StateOptions, limits: CacheLimits) -> TestState {
-        let mut state =
-            TestState { directory: tempfile::tempdir().unwrap(), crashes: 0, options, limits, open: None };
+        let (directory, outputs) = (tempfile::tempdir().unwrap(), TestOutputs { can_be_completed: true });
+        let mut state = TestState { directory, crashes: 0, options, limits, outputs, open: None };
         state.open();
         state
     }
@@ -104,7 +141,7 @@ impl TestState {
         let _ = fs::create_dir(self.path());
         let (start, in_use) = (Instant::now(), super::lock::in_use(&self.path()));
         let opened = loop {
-            match open_anywhere(&self.path(), self.options.clone(), self.limits) {
+            match open_with_outputs(&self.path(), self.options.clone(), self.limits, self.outputs) {
                 Ok(opened) => break opened,
                 // A process that another test starts inherits the lock until it executes its own program.
                 Err(error)

@@ -80,7 +80,7 @@ impl FileReader {
         is_pending: bool,
     ) -> Result<Option<VisitedUrl>, BackendError> {
         let change = match row.visits.visit == visit && !is_pending {
-            true => change(&row.outcome, row.visits.earlier.as_deref()),
+            true => change(&row.outcome, row.visits.earlier.as_deref(), row.visits.has_changed()),
             false => is_page(&row.outcome).then_some(Change::NotVisited),
         };
         let Some(mut change) = change else { return Ok(None) };
@@ -98,15 +98,16 @@ impl FileReader {
     }
 }
 
-/// What has changed since an earlier outcome. `None` if there was no page, and is none.
-fn change(outcome: &str, earlier: Option<&str>) -> Option<Change> {
+/// What has changed since an earlier outcome. `has_changed` says whether the page, if there is one, is another one. `None` if there was
+/// no page, and is none.
+fn change(outcome: &str, earlier: Option<&str>, has_changed: bool) -> Option<Change> {
     let was_page = earlier.is_some_and(is_page);
     let label = label_of_text(outcome);
     Some(match (was_page, is_page(outcome)) {
         (false, false) => return None,
         (false, true) => Change::New,
-        (true, true) if label == "unchanged" => Change::Unchanged,
-        // Another body, which another URL may have, too.
+        // Whether another URL has the page, too, is no change of it.
+        (true, true) if !has_changed => Change::Unchanged,
         (true, true) => Change::Changed { similarity: None },
         (true, false) => match named_url_of_text(outcome) {
             Some(NamedUrl::Target { to, .. }) => Change::Moved { to: to.to_owned() },
@@ -121,30 +122,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn change_follows_from_the_last_two_outcomes() {
-        for (earlier, outcome, expected) in [
-            (None, "page", Some(Change::New)),
-            (Some("HTTP 404"), "page", Some(Change::New)),
-            (Some("redirect to http://a/"), "near-duplicate of http://a/", Some(Change::New)),
-            (None, "HTTP 404", None),
-            (Some("timeout"), "HTTP 404", None),
-            (Some("page"), "page", Some(Change::Changed { similarity: None })),
-            (Some("unchanged"), "page", Some(Change::Changed { similarity: None })),
-            (Some("page"), "duplicate of http://a/", Some(Change::Changed { similarity: None })),
-            (Some("page"), "unchanged", Some(Change::Unchanged)),
-            (Some("unchanged"), "unchanged", Some(Change::Unchanged)),
-            (Some("page"), "HTTP 404", Some(Change::Gone)),
-            (Some("unchanged"), "HTTP 410", Some(Change::Gone)),
-            (Some("page"), "HTTP 503", Some(Change::Failed)),
-            (Some("page"), "robots.txt disallows it", Some(Change::Failed)),
-            (Some("page"), "redirect to http://a/b", Some(Change::Moved { to: "http://a/b".into() })),
+    fn change_follows_from_the_last_two_outcomes_and_bodies() {
+        let changed = || Some(Change::Changed { similarity: None });
+        for (earlier, outcome, has_changed, expected) in [
+            (None, "page", false, Some(Change::New)),
+            (Some("HTTP 404"), "page", false, Some(Change::New)),
+            (Some("redirect to http://a/"), "near-duplicate of http://a/", false, Some(Change::New)),
+            (None, "HTTP 404", false, None),
+            (Some("timeout"), "HTTP 404", false, None),
+            (Some("page"), "page", true, changed()),
+            (Some("unchanged"), "page", true, changed()),
+            (Some("page"), "duplicate of http://a/", true, changed()),
+            (Some("page"), "unchanged", false, Some(Change::Unchanged)),
+            (Some("unchanged"), "unchanged", false, Some(Change::Unchanged)),
+            (Some("duplicate of http://a/"), "duplicate of http://a/", false, Some(Change::Unchanged)),
+            (Some("near-duplicate of http://a/"), "near-duplicate of http://b/", true, changed()),
+            (Some("duplicate of http://a/"), "page", false, Some(Change::Unchanged)),
+            (Some("page"), "HTTP 404", false, Some(Change::Gone)),
+            (Some("unchanged"), "HTTP 410", false, Some(Change::Gone)),
+            (Some("page"), "HTTP 503", false, Some(Change::Failed)),
+            (Some("page"), "robots.txt disallows it", false, Some(Change::Failed)),
+            (Some("page"), "redirect to http://a/b", false, Some(Change::Moved { to: "http://a/b".into() })),
             (
                 Some("page"),
                 "redirect out of scope: http://b/",
+                false,
                 Some(Change::Moved { to: "http://b/".into() }),
             ),
         ] {
-            assert_eq!(change(outcome, earlier), expected, "{earlier:?} → {outcome}");
+            assert_eq!(change(outcome, earlier, has_changed), expected, "{earlier:?} → {outcome}");
         }
     }
 }

@@ -273,6 +273,11 @@ pub(crate) trait Storage: Send + 'static {
         Ok(false)
     }
 
+    /// Whether the page of a URL was a duplicate at its last visit, and had a body with this hash.
+    fn is_unchanged_duplicate(&mut self, _id: u64, _hash: u64) -> Result<bool, BackendError> {
+        Ok(false)
+    }
+
     /// The stored page of a URL, if that is an earlier version than the one with this fingerprint, and it is stored how similar the
     /// two are.
     fn earlier_version(

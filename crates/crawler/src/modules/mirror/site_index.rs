@@ -70,6 +70,11 @@ impl SiteIndex {
         self.entries.entry(url.into()).or_insert_with(alias);
     }
 
+    /// Removes a URL that led to something else at an earlier visit.
+    pub(super) fn remove(&mut self, url: &str) {
+        self.entries.remove(url);
+    }
+
     /// Sets the query parameters that the crawl removed from URLs.
     pub(super) fn set_strip_query(&mut self, strip_query: StripQuery) {
         self.strip_query = strip_query;

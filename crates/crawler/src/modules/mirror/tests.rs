@@ -110,6 +110,7 @@ fn redirects_and_duplicates_are_recorded_and_failures_are_not() {
         depth: 0,
         discovery: None,
         retries: 0,
+        was_visited: false,
         queued: None,
         request: Default::default(),
         truncated: false,

@@ -7,7 +7,7 @@ use super::segments::SegmentRule;
 use super::{Output, OutputWrite};
 use crate::config::FetchConfig;
 use crate::error::StorageError;
-use crate::exchange::Exchange;
+use crate::exchange::{DroppedExchanges, Exchange};
 use crate::html::parts::PageParts;
 use crate::page::Page;
 use crate::strip_query::StripQuery;
@@ -61,6 +61,9 @@ pub trait BuiltinOutput: Send + Sync {
 
     /// Called if it is made from a records file alone: the options that only change how it is made are those in the records.
     fn use_recorded_options(&mut self) {}
+
+    /// Called with what was dropped of exchanges, which the output does not get.
+    fn exchanges_dropped(&self, _dropped: DroppedExchanges) {}
 
     /// A text for the end of the crawl, when it is made.
     fn summary(&self) -> Option<String> {

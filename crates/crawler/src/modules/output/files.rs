@@ -141,6 +141,13 @@ impl OutputFiles {
         }
     }
 
+    /// Notes that a target was made: this crawl may make it again.
+    pub(crate) fn note_made(&mut self, index: usize, target: &Target) {
+        if let Some(found) = self.found.as_mut().and_then(|found| found.get_mut(index)) {
+            *found = FoundTarget::at(target.path());
+        }
+    }
+
     /// Opens files and directories, each with the header of its output.
     pub(crate) fn open_targets(targets: &[OpenTarget], start: Start) -> Result<OutputFiles, StorageError> {
         if let Start::Resumed { committed, .. } = start

@@ -7,7 +7,8 @@
 //!   the largest lease id counts.
 //! - If that worker has nothing to write to an output, because it finds no page at the URL, it retracts what the crashed worker
 //!   may have added to the output.
-//! - A try that failed and is repeated has an id of its own, under which outputs that archive requests keep it.
+//! - A try that failed and is repeated has an id of its own, under which outputs that archive requests keep it. So has a lease that is
+//!   returned after requests, such as one for a robots.txt that cannot be fetched.
 //!
 //! Worker 3's part of `pages.jsonl` is `pages.3.jsonl`, in the format of its module, with the index
 //! `pages.3.jsonl.index` next to it. Its part of a directory `pages` is the directory `pages.3`. Its part of an output that is
@@ -22,7 +23,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 pub use self::index::has_index;
-pub use self::merge::{Destination, MergeError, MergeReport, merge, parts_of};
+pub use self::merge::{Destination, MergeError, MergeReport, end_merge, merge, merge_with_files, parts_of};
 
 use self::directory::DirectoryPart;
 use self::file::FilePart;
@@ -33,8 +34,11 @@ use super::{OutputSpec, OutputWrite, Target};
 use crate::error::{StorageError, StorageErrorKind};
 use crate::warc::encoding::Encoding;
 
-/// Task ids are smaller than two to this power. The bits above are the number of a try that was not the last one.
+/// Task ids are smaller than two to this power. The bits above are the number of a try that was not the last one, or [`RETURNED`].
 const TASK_ID_BITS: u32 = 56;
+
+/// Stands for what a lease wrote that was returned. A task may have several of them, and each counts.
+const RETURNED: u64 = 0xFF;
 
 /// The crawl that a part belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,9 +141,7 @@ impl Parts {
         lease_id: u64,
         writes: &[(usize, OutputWrite)],
     ) -> Result<(), StorageError> {
-        self.check(writes)?;
-        let written = self.write_to(task_id, lease_id, writes, |_| true);
-        self.commit_or_roll_back(written)
+        self.add_to(task_id, lease_id, writes, |_| true)
     }
 
     /// Adds what a try to fetch the URL of a task writes to these outputs, if the URL is fetched again: under an id of its own, so that
@@ -151,9 +153,30 @@ impl Parts {
         writes: &[(usize, OutputWrite)],
         outputs: impl Fn(usize) -> bool,
     ) -> Result<(), StorageError> {
-        self.check(writes)?;
         let try_id = task_id | (u64::from(attempts) + 1) << TASK_ID_BITS;
-        let written = self.write_to(try_id, lease_id, writes, outputs);
+        self.add_to(try_id, lease_id, writes, outputs)
+    }
+
+    /// Adds what a lease of a task writes to these outputs that is returned: what later leases write does not replace it.
+    pub fn add_returned(
+        &mut self,
+        task_id: u64,
+        lease_id: u64,
+        writes: &[(usize, OutputWrite)],
+        outputs: impl Fn(usize) -> bool,
+    ) -> Result<(), StorageError> {
+        self.add_to(task_id | RETURNED << TASK_ID_BITS, lease_id, writes, outputs)
+    }
+
+    fn add_to(
+        &mut self,
+        id: u64,
+        lease_id: u64,
+        writes: &[(usize, OutputWrite)],
+        outputs: impl Fn(usize) -> bool,
+    ) -> Result<(), StorageError> {
+        self.check(writes)?;
+        let written = self.write_to(id, lease_id, writes, outputs);
         self.commit_or_roll_back(written)
     }
 

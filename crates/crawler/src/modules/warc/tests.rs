@@ -7,7 +7,8 @@ use bytes::Bytes;
 use super::*;
 use crate::exchange::{Protocol, Truncation};
 
-fn exchange(url: &str, second: u64, payload: &'static [u8]) -> Exchange {
+/// An exchange at this time.
+pub(crate) fn exchange(url: &str, second: u64, payload: &'static [u8]) -> Exchange {
     Exchange {
         url: url.into(),
         requested: UNIX_EPOCH + Duration::from_secs(second),
@@ -104,4 +105,18 @@ fn file_needs_a_name_and_options_are_checked() {
     for wrong in ["-", "dir/", "..", "a.warc,no-requisites=1", "a.warc,no-requisites,x"] {
         assert!(Warc::output(wrong).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn summary_names_what_is_not_archived() {
+    let warc = Warc::output("a.warc").unwrap().output;
+    warc.files_written(&["a-00001.warc".into()]);
+    assert_eq!(warc.summary().unwrap(), "Archived 0 responses; the archive has 1 file, 0 bytes");
+    for bodies in [0, 2] {
+        warc.exchanges_dropped(DroppedExchanges { bodies, exchanges: 1 });
+    }
+    let summary = warc.summary().unwrap();
+    let expected =
+        "not archived, because too many URLs waited for their hosts: the bodies of 2 responses, 2 responses";
+    assert!(summary.ends_with(expected), "{summary}");
 }

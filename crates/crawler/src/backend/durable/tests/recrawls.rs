@@ -76,17 +76,35 @@ async fn visit_whose_outputs_were_not_completed_is_finished_before_another_start
     state.options.recrawl = Some(Recrawl::default());
     state.reopen();
     visit_all(&state).await;
+    state.outputs.can_be_completed = false;
     let visit = |state: &TestState| {
         let snapshot = state.backend().shared.state().snapshot();
         (snapshot.visit, snapshot.pending())
     };
     for kill in 0..3 {
         state.crash();
-        assert_eq!(visit(&state), (2, 0), "killed {kill} times while the outputs were completed");
+        assert_eq!(visit(&state), (2, 0), "the outputs could not be completed {kill} times");
     }
-    end_visit(&state);
+    state.outputs.can_be_completed = true;
     state.reopen();
-    assert_eq!(visit(&state), (3, 10));
+    assert_eq!(visit(&state), (3, 10), "the same process completes them and starts the next visit");
+}
+
+#[tokio::test]
+async fn visit_starts_after_a_crawl_that_visited_urls_when_they_were_due() {
+    let mut state = finished().await;
+    state.options.config.visits.revisit_after = Some(RevisitAfter::Auto);
+    state.reopen();
+    let leases = state.leases().await;
+    assert!(leases.is_empty(), "nothing is due");
+    state.options.config.visits.revisit_after = None;
+    state.options.recrawl = Some(Recrawl::default());
+    for _ in 0..2 {
+        // The second time, the visit that was killed is continued.
+        state.crash();
+        let snapshot = state.backend().shared.state().snapshot();
+        assert_eq!((snapshot.visit, snapshot.pending()), (2, 10));
+    }
 }
 
 #[tokio::test]

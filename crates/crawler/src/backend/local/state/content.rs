@@ -13,6 +13,7 @@ use crate::similarity::{
     ContentType, ExactComparison, Fingerprint, PageBody, ShingleCache, Threshold, Undecided, Verdicts,
     VersionSimilarity,
 };
+use crate::visit::body_hash;
 
 /// A page to store.
 pub(crate) struct NewPage<'a> {
@@ -92,7 +93,7 @@ impl<S: Storage> LocalState<S> {
             // Without bodies, nothing can be compared exactly.
             match self.content.find(id, fingerprint, now, body_bytes.and(Some(verdicts))) {
                 IndexLookup::New => {}
-                IndexLookup::Match(duplicate) if !self.may_be_gone(&duplicate)? => {
+                IndexLookup::Match(duplicate) if !self.may_have_moved(id, fingerprint, &duplicate)? => {
                     return Ok(StoreResult::Done(duplicate));
                 }
                 IndexLookup::Match(_) => {}
@@ -111,16 +112,20 @@ impl<S: Storage> LocalState<S> {
         Ok(StoreResult::Done(ContentMatch::New))
     }
 
-    /// Whether the original of a duplicate is to be visited again. It may be gone, or another page: the duplicate may be where it
-    /// moved.
-    fn may_be_gone(&mut self, duplicate: &ContentMatch) -> Result<bool, BackendError> {
-        match duplicate {
-            ContentMatch::New => Ok(false),
-            ContentMatch::Duplicate(of) | ContentMatch::NearDuplicate(of) => {
-                let id = self.storage.id(of);
-                self.storage.is_to_be_visited_again(id)
-            }
-        }
+    /// Whether a page may be where the original of its duplicate moved: the original is to be visited again, and may be gone or another
+    /// page. A page that was a duplicate at the last visit, too, and has not changed stays one until its original is known to be gone.
+    fn may_have_moved(
+        &mut self,
+        id: u64,
+        fingerprint: &Fingerprint,
+        duplicate: &ContentMatch,
+    ) -> Result<bool, BackendError> {
+        let original = match duplicate {
+            ContentMatch::New => return Ok(false),
+            ContentMatch::Duplicate(of) | ContentMatch::NearDuplicate(of) => self.storage.id(of),
+        };
+        Ok(self.storage.is_to_be_visited_again(original)?
+            && !self.storage.is_unchanged_duplicate(id, body_hash(fingerprint.exact))?)
     }
 
     /// The stored page of a URL, if that is an earlier version than the one with this fingerprint.

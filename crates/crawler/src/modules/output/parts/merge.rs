@@ -4,6 +4,7 @@
 //! to is merged up to the last page in its index.
 
 mod new_segments;
+mod referred;
 mod sink;
 mod source;
 
@@ -13,11 +14,12 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+pub use self::new_segments::end_merge;
 pub use self::source::parts_of;
 
 use self::sink::MergeSink;
 use self::source::PartSource;
-use super::index;
+use super::{RETURNED, TASK_ID_BITS, index};
 
 /// Where the merged output is written.
 pub enum Destination<'w> {
@@ -34,11 +36,12 @@ pub struct MergeReport {
     pub is_of_urls: bool,
     /// Whether the output is a web archive, of which an index can be made.
     pub is_archive: bool,
-    /// How many pages were merged.
+    /// How many pages were merged. What tasks wrote beside their results does not count.
     pub pages: u64,
     /// How many parts they come from.
     pub parts: usize,
-    /// How many versions of pages were left out because another version counts.
+    /// How many versions of pages were left out because another version counts. Of an archive, those are not left out to which another
+    /// one refers.
     pub superseded: u64,
     /// How many pages were left out because a tombstone retracts them.
     pub retracted: u64,
@@ -85,6 +88,17 @@ pub fn merge(
     destination: Destination,
     overwrite: bool,
 ) -> Result<MergeReport, MergeError> {
+    merge_with_files(parts, destination, overwrite, &[])
+}
+
+/// The same for parts from whose output, if it is an archive, the caller makes these files. They are replaced as the output is: only
+/// if `overwrite` is set, or if a killed process had begun to. [`end_merge`] says that they are made.
+pub fn merge_with_files(
+    parts: &[PathBuf],
+    destination: Destination,
+    overwrite: bool,
+    made: &[PathBuf],
+) -> Result<MergeReport, MergeError> {
     let parts = without_indexes(parts)?;
     ensure_distinct(&parts)?;
     if let Destination::Path(output) = destination {
@@ -103,31 +117,57 @@ pub fn merge(
         incomplete_bytes: sources.iter().map(PartSource::incomplete_bytes).sum(),
         ..MergeReport::default()
     };
-    keep_latest_versions(&mut versions, &mut report);
+    let replaced = keep_latest_versions(&mut versions, &mut report);
+    if report.is_archive && !replaced.is_empty() {
+        let kept = referred::add_referred(&sources, &mut versions, replaced)?;
+        report.superseded = report.superseded.saturating_sub(kept);
+    }
     let header = source::output_header(&sources)?;
     let sink = match sources.iter().find_map(PartSource::segments) {
-        Some(rule) => MergeSink::open_segments(destination, rule, overwrite)?,
+        Some(rule) => MergeSink::open_segments(destination, rule, overwrite, made)?,
         None => MergeSink::open(destination, &header, source::are_directories(&sources), overwrite)?,
     };
     write(&sources, &versions, sink)?;
     Ok(report)
 }
 
-/// Keeps one version of each page, in the order of task ids, and counts the others.
-fn keep_latest_versions(versions: &mut Vec<PageVersion>, report: &mut MergeReport) {
+impl PageVersion {
+    /// Versions with the same key replace each other.
+    fn key(&self) -> (u64, Option<u64>) {
+        let is_returned = self.task_id >> TASK_ID_BITS == RETURNED;
+        (self.task_id, is_returned.then_some(self.lease_id))
+    }
+
+    /// Whether it is what a task wrote beside its result: failed tries, and requests of leases that were returned.
+    fn is_beside_result(&self) -> bool {
+        self.task_id >> TASK_ID_BITS > 0
+    }
+}
+
+/// Keeps one version of each page, in the order of task ids, and counts the others. Returns those that other versions replaced.
+fn keep_latest_versions(versions: &mut Vec<PageVersion>, report: &mut MergeReport) -> Vec<PageVersion> {
     // The largest lease id of each task comes first, with its tombstone before its page: the crawl did not take that page.
     versions.sort_unstable_by_key(|it| {
         (it.task_id, std::cmp::Reverse(it.lease_id), !it.tombstone, it.part, it.offset)
     });
-    for of_task in versions.chunk_by(|one, other| one.task_id == other.task_id) {
+    let mut replaced = Vec::new();
+    for of_task in versions.chunk_by(|one, other| one.key() == other.key()) {
         let pages = of_task.iter().filter(|it| !it.tombstone).count() as u64;
         report.superseded += pages.saturating_sub(1);
+        replaced.extend(of_task[1..].iter().filter(|it| !it.tombstone));
         // A tombstone is written as a precaution. It counts only if there was a page to retract.
         let count = if of_task[0].tombstone { &mut report.retracted } else { &mut report.pages };
-        *count += pages.min(1);
+        *count += if of_task[0].is_beside_result() { 0 } else { pages.min(1) };
     }
-    versions.dedup_by_key(|it| it.task_id);
+    versions.dedup_by_key(|it| it.key());
     versions.retain(|it| !it.tombstone);
+    in_order(versions);
+    replaced
+}
+
+/// Puts versions into the order in which they are written.
+fn in_order(versions: &mut [PageVersion]) {
+    versions.sort_by_key(|it| (it.task_id, it.lease_id));
 }
 
 fn write(sources: &[PartSource], versions: &[PageVersion], mut sink: MergeSink) -> Result<(), MergeError> {

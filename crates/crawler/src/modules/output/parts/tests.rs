@@ -1,5 +1,6 @@
 //! Tests of parts: their format, which existing parts are rejected, and restarts of a worker.
 
+mod archives;
 mod crashes;
 mod merged;
 

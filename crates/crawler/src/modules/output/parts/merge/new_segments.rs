@@ -2,7 +2,8 @@
 //!
 //! They are written in a directory next to the output, `.NAME.unfinished`. When all are fsynced, it is renamed to `.NAME.complete`, and
 //! the files are moved from there. A process that is killed before leaves the earlier output as it was, and one that is killed
-//! later leaves a directory from which the next process moves the rest.
+//! later leaves a directory from which the next process moves the rest. It is removed when the files are made that belong to the output,
+//! such as an index.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -10,10 +11,11 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{StorageError, StorageErrorKind};
 use crate::file_lock;
+use crate::modules::Target;
 use crate::modules::output::files::append::AppendFile;
 use crate::modules::output::files::segments::{archive_id_in, ensure_none};
 use crate::modules::output::files::write_error;
-use crate::modules::output::new_file::{sibling, sync_parent};
+use crate::modules::output::new_file::{ensure_replaceable, sibling, sync_parent};
 use crate::modules::output::segments::{SegmentNames, SegmentRule};
 use crate::warc::writer::unique_id;
 
@@ -42,17 +44,21 @@ pub(super) struct NewSegments {
 }
 
 impl NewSegments {
-    /// Starts the first file. Rejects an earlier output, unless `overwrite` is set or a killed process has left it incomplete.
+    /// Starts the first file. Rejects an earlier output and files that will be made of it, unless `overwrite` is set or a killed
+    /// process has left them incomplete.
     pub(super) fn create(
         output: &Path,
         rule: &SegmentRule,
         overwrite: bool,
+        made: &[PathBuf],
     ) -> Result<NewSegments, StorageError> {
         let names = SegmentNames::from_output(output);
         let was_killed = finish_publishing(output, &names)?;
         if !overwrite && !was_killed {
             ensure_none(&names, &names.existing().map_err(|error| write_error(output, error))?)?;
         }
+        made.iter()
+            .try_for_each(|made| ensure_replaceable(&Target::File(made.clone()), overwrite || was_killed))?;
         // A crawl that writes to it holds its lock.
         let replaced = names.path(1).exists().then(|| AppendFile::open(&names.path(1))).transpose()?;
         let directory = sibling(output, UNFINISHED);
@@ -116,6 +122,7 @@ impl NewSegments {
             self.finish_file()?;
             // Their names in the directory.
             sync_parent(&self.unfinished.path(1));
+            // One that is there is empty.
             fs::rename(&self.directory, &complete)?;
             self.is_published = true;
             sync_parent(&complete);
@@ -163,7 +170,15 @@ fn publish(output: &Path, names: &SegmentNames, complete: &Path) -> io::Result<(
             fs::remove_file(names.path(number))?;
         }
     }
-    fs::remove_dir(complete)
+    Ok(())
+}
+
+/// Ends the merge into an output that is split: the files are made that belong to it.
+pub fn end_merge(output: &Path) -> Result<(), StorageError> {
+    match fs::remove_dir(sibling(output, COMPLETE)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(write_error(output, error)),
+        _ => Ok(()),
+    }
 }
 
 /// Opens and locks a directory.

@@ -65,12 +65,13 @@ impl<'w> MergeSink<'w> {
         destination: Destination<'w>,
         rule: &SegmentRule,
         overwrite: bool,
+        made: &[PathBuf],
     ) -> Result<MergeSink<'w>, MergeError> {
         let Destination::Path(path) = destination else {
             let refused = "cannot print the output: it consists of several files; name a file as output";
             return Err(MergeError::Refused(refused.into()));
         };
-        let files = NewSegments::create(path, rule, overwrite).map_err(refused)?;
+        let files = NewSegments::create(path, rule, overwrite, made).map_err(refused)?;
         Ok(MergeSink::Segments(Box::new(files)))
     }
 
