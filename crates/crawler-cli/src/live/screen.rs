@@ -4,7 +4,6 @@
 //! follows it is erased when they are painted, however a resized terminal has wrapped them, and whatever key the terminal
 //! echoes. A thread of its own paints, so that a terminal that is stalled does not stall a crawl.
 
-use std::convert::Infallible;
 use std::env;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -81,6 +80,8 @@ pub fn show(painter: impl Fn(Size) -> Vec<StyledLine> + Send + 'static) {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
         clear_before_panics();
+        // Without it, a resized terminal is repainted a second later.
+        let _ = follow_the_terminal();
         thread::spawn(keep_painting);
     });
     let mut content = lock(&CONTENT);
@@ -124,25 +125,31 @@ pub fn print(message: &str) {
     above(|| drop(writeln!(io::stderr(), "{}", printable(message))));
 }
 
-/// Paints the lines again when the terminal is resized, and when the process continues after Ctrl-Z.
-pub async fn follow_the_terminal() -> Infallible {
+/// Paints the lines again when the terminal is resized, and when the process continues after Ctrl-Z. On a thread of its own: once
+/// the process handles the signal of Ctrl-Z, it must do so to its end, also while its main thread writes the last files.
+fn follow_the_terminal() -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     // SIGTSTP, which has no constructor of its own, is what Ctrl-Z sends.
     let stop_kind = SignalKind::from_raw(Signal::TSTP.as_raw());
-    let (Ok(mut resized), Ok(mut stopped)) = (signal(SignalKind::window_change()), signal(stop_kind)) else {
-        return std::future::pending().await;
-    };
-    loop {
-        tokio::select! {
-            _ = resized.recv() => {}
-            _ = stopped.recv() => {
-                let mut terminal = lock(&TERMINAL);
-                terminal.erase();
-                // The shell prints its prompt next. Execution resumes here when the process is continued.
-                let _ = kill_process(getpid(), Signal::STOP);
+    let entered = runtime.enter();
+    let (mut resized, mut stopped) = (signal(SignalKind::window_change())?, signal(stop_kind)?);
+    drop(entered);
+    let follow = async move {
+        loop {
+            tokio::select! {
+                _ = resized.recv() => {}
+                _ = stopped.recv() => {
+                    let mut terminal = lock(&TERMINAL);
+                    terminal.erase();
+                    // The shell prints its prompt next. Execution resumes here when the process is continued.
+                    let _ = kill_process(getpid(), Signal::STOP);
+                }
             }
+            repaint();
         }
-        repaint();
-    }
+    };
+    let thread = thread::Builder::new().name("terminal".into());
+    thread.spawn(move || runtime.block_on(follow)).map(drop)
 }
 
 /// Lets the thread paint the lines again.
