@@ -153,8 +153,7 @@ pub async fn crawl(seed: &Url, crawl: ClassicCrawl, mut printing: Printing) -> u
     let _size_limit = signals::survive_the_file_size_limit();
     let proxy_health = printing.proxy_health.clone();
     let disk_space = printing.disk_space.clone();
-    let handles =
-        CrawlHandles { proxy_health: proxy_health.clone(), disk_space, ..CrawlHandles::default() };
+    let handles = CrawlHandles { proxy_health: proxy_health.clone(), disk_space, ..CrawlHandles::default() };
     let crawl = crawl.robots_waits(handles.robots_waits.clone()).proxy_health(proxy_health.clone());
     let stop = handles.stop.clone();
     let progress = Rc::new(printing.progress(seed, handles));

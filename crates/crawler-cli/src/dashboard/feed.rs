@@ -31,7 +31,8 @@ const RETRY_TIMEOUT: Duration = Duration::from_millis(250);
 const FINAL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Why a crawl that is still being read cannot be shown.
-const STILL_READING: &str = "cannot read the crawl: it has not replied for some seconds; the last status is shown";
+const STILL_READING: &str =
+    "cannot read the crawl: it has not replied for some seconds; the last status is shown";
 
 /// The status of a crawl for all viewers.
 pub struct Feed {

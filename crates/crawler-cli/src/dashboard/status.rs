@@ -508,3 +508,23 @@ fn seconds(time: Duration) -> f64 {
 fn unix_seconds(time: SystemTime) -> f64 {
     seconds(time.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crawler::internal::backend::WaitingHost;
+
+    #[test]
+    fn no_url_of_a_host_that_is_not_listed_waits_only_if_those_of_the_listed_hosts_are_all() {
+        let mut snapshot = Snapshot::default();
+        snapshot.priority_queues = vec![3, 4];
+        assert_eq!(waiting_at_most(&snapshot), None, "no host is listed");
+        let listed = WaitingHost { host: "a.test".into(), waiting: 5, leased: 0, why: WaitReason::Busy };
+        snapshot.waiting_hosts_mut().push(listed);
+        assert_eq!(waiting_at_most(&snapshot), Some(2), "of hosts that the last search did not find");
+        snapshot.url_queue = (10, 100);
+        assert_eq!(waiting_at_most(&snapshot), Some(112), "a URL without a priority may be of any host");
+        (snapshot.url_queue, snapshot.priority_queues) = ((0, 0), vec![5, 0]);
+        assert_eq!(waiting_at_most(&snapshot), Some(0));
+    }
+}

@@ -625,6 +625,11 @@ fn classic_crawl_has_a_dashboard() {
         (&"classic".into(), &"running".into(), &false.into())
     );
     assert_eq!(format!("http://{}", status["name"].as_str().unwrap()), web.url("/0"));
+    until("the reason for which its URLs wait", || {
+        let host = &server.status()["hosts"][0];
+        host["why"].as_str().is_some_and(|why| why.starts_with("delay "))
+            && host["waiting"].as_u64() > Some(0)
+    });
     let mut events = server.events();
     running.signal(Signal::INT);
     running.wait().expect(130);

@@ -192,7 +192,8 @@ fn ctrl_z_suspends_a_process_also_after_its_crawl() {
     let directory = tempfile::tempdir().unwrap();
     let id = directory.path().join("id");
     // Standard output is a pipe that is full, and whose reader reads nothing: the summary cannot be printed.
-    let script = "{ head -c 65536 /dev/zero; exec sh -c 'echo $$ > \"$ID\"; exec \"$@\"' sh \"$@\"; } | sleep 600";
+    let script =
+        "{ head -c 65536 /dev/zero; exec sh -c 'echo $$ > \"$ID\"; exec \"$@\"' sh \"$@\"; } | sleep 600";
     let crawl = stuck(&web);
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh"]).arg(crawl.get_program()).args(crawl.get_args());

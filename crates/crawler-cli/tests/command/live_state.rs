@@ -153,7 +153,9 @@ fn readers_of_a_suspended_crawl_name_its_process_instead_of_waiting() {
     suspend(&crawl);
     let (state, url) = (place.state(), web.url("/"));
     let id = crawl.id();
-    for query in [&["status", &state][..], &["why", &url, "--state", &state], &["show", &url, "--state", &state]] {
+    for query in
+        [&["status", &state][..], &["why", &url, "--state", &state], &["show", &url, "--state", &state]]
+    {
         let ended = run(query).expect(1);
         let words = format!(
             "crawler: cannot read the state in '{state}': the process that uses it (pid {id}) is suspended; \

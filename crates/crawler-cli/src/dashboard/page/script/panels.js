@@ -252,6 +252,7 @@ const makeLatest = (entry, hasTitles) => {
   const parts = [heading];
   if (isPage && !hasTitles) {
     heading.append(where);
+    heading.classList.add("where");
   } else {
     heading.append(element("bdi", isPage ? "" : "muted", isPage ? title || "Untitled" : outcome));
     parts.push(element("p", "where", where));
