@@ -51,7 +51,7 @@ static CONTENT: Mutex<Content> = Mutex::new(Content { painter: None, version: 0 
 /// Wakes the thread that paints.
 static CHANGED: Condvar = Condvar::new();
 /// What is on the terminal. Held while it is written to.
-static TERMINAL: Mutex<Terminal> = Mutex::new(Terminal { is_painted: false });
+static TERMINAL: Mutex<Terminal> = Mutex::new(Terminal { is_painted: false, is_left: false });
 
 struct Content {
     painter: Option<Painter>,
@@ -62,6 +62,8 @@ struct Content {
 struct Terminal {
     /// Whether the lines are on it.
     is_painted: bool,
+    /// Whether the shell uses it, because the process is suspended.
+    is_left: bool,
 }
 
 /// Whether standard error is a terminal that can show the lines.
@@ -129,20 +131,25 @@ pub fn print(message: &str) {
 /// the process handles the signal of Ctrl-Z, it must do so to its end, also while its main thread writes the last files.
 fn follow_the_terminal() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    // SIGTSTP, which has no constructor of its own, is what Ctrl-Z sends.
-    let stop_kind = SignalKind::from_raw(Signal::TSTP.as_raw());
     let entered = runtime.enter();
-    let (mut resized, mut stopped) = (signal(SignalKind::window_change())?, signal(stop_kind)?);
+    let mut resized = signal(SignalKind::window_change())?;
+    // These have no constructors of their own. SIGTSTP is what Ctrl-Z sends.
+    let [mut stopped, mut continued] = [
+        signal(SignalKind::from_raw(Signal::TSTP.as_raw()))?,
+        signal(SignalKind::from_raw(Signal::CONT.as_raw()))?,
+    ];
     drop(entered);
     let follow = async move {
         loop {
             tokio::select! {
                 _ = resized.recv() => {}
+                _ = continued.recv() => {}
                 _ = stopped.recv() => {
-                    let mut terminal = lock(&TERMINAL);
-                    terminal.erase();
-                    // The shell prints its prompt next. Execution resumes here when the process is continued.
+                    lock(&TERMINAL).leave();
+                    // The shell prints its prompt next. The threads of this process stop a moment later.
                     let _ = kill_process(getpid(), Signal::STOP);
+                    continued.recv().await;
+                    lock(&TERMINAL).is_left = false;
                 }
             }
             repaint();
@@ -187,6 +194,9 @@ fn clear_before_panics() {
 
 impl Terminal {
     fn paint(&mut self) {
+        if self.is_left {
+            return;
+        }
         let size = size();
         let content = lock(&CONTENT);
         let Some(painter) = &content.painter else { return };
@@ -196,6 +206,12 @@ impl Terminal {
         lines.truncate(size.rows.saturating_sub(2));
         let painted = painted(&lines, has_colours());
         self.is_painted = io::stderr().write_all(painted.as_bytes()).is_ok();
+    }
+
+    /// Erases the lines, until the process continues.
+    fn leave(&mut self) {
+        self.erase();
+        self.is_left = true;
     }
 
     fn erase(&mut self) {
