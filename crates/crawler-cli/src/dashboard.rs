@@ -148,8 +148,11 @@ async fn run(
     }
     servers.abort_all();
     while servers.join_next().await.is_some() {}
-    feed.finish().await;
-    let _ = tokio::time::timeout(FINISH_TIMEOUT, connections.finish()).await;
+    let finish = async {
+        feed.finish().await;
+        connections.finish().await;
+    };
+    let _ = tokio::time::timeout(FINISH_TIMEOUT, finish).await;
 }
 
 /// The token of the server: chosen by the user, or random once one is needed.

@@ -9,6 +9,7 @@ mod subscriber;
 use std::backtrace::Backtrace;
 use std::io::{self, IsTerminal as _};
 use std::panic;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -38,6 +39,11 @@ struct Log {
     /// SIGHUP, unless it ends the process.
     hangup: Mutex<Option<Signal>>,
     hangups: AtomicU64,
+}
+
+/// The file of the log, if it has one.
+pub fn file() -> Option<&'static Path> {
+    LOG.get().and_then(|log| log.args.file())
 }
 
 /// Opens the log, and lets events be written to it, and those of interest to standard error if `verbosity` asks for them. The

@@ -2,12 +2,9 @@
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crawler::internal::backend::SnapshotInternals as _;
-use crawler::internal::backend::{WaitReason, WaitingHost};
 use crawler::internal::crawl_view::CrawlView;
 use crawler::internal::event::{Event, Observer};
 use crawler::internal::fetch::proxy_health::ProxyHealth;
@@ -45,7 +42,8 @@ pub struct Progress {
     form: Form,
     handles: CrawlHandles,
     last_view: LastView,
-    memory: RefCell<Memory>,
+    /// What was shown before.
+    history: RefCell<History>,
     /// Its failure ends the crawl, and is printed then.
     seed: String,
     /// What the crawl will do, until it is printed.
@@ -61,13 +59,6 @@ enum Form {
     Live,
 }
 
-/// What was shown before, and the file systems that are watched.
-#[derive(Default)]
-struct Memory {
-    history: History,
-    disk_space: DiskSpace,
-}
-
 /// When the crawl was observed last, and how it was.
 type LastView = Arc<Mutex<Option<(Instant, CrawlView)>>>;
 
@@ -76,6 +67,7 @@ type LastView = Arc<Mutex<Option<(Instant, CrawlView)>>>;
 pub struct CrawlHandles {
     pub robots_waits: RobotsWaits,
     pub proxy_health: ProxyHealth,
+    pub disk_space: DiskSpace,
     pub stop: StopHandle,
 }
 
@@ -88,14 +80,14 @@ impl Progress {
             Verbosity::Normal if screen::is_available() => Form::Live,
             Verbosity::Normal => Form::Plain,
         };
-        let mut memory = Memory::default();
-        memory.history.add(Sample::default());
+        let mut history = History::default();
+        history.add(Sample::default());
         Progress {
             verbosity,
             form,
             handles,
             last_view: LastView::default(),
-            memory: RefCell::new(memory),
+            history: RefCell::new(history),
             seed: without_credentials(seed).into(),
             plan: RefCell::default(),
             out: RefCell::new(Box::new(io::stdout())),
@@ -112,12 +104,6 @@ impl Progress {
     /// Prints what the crawl will do when it starts.
     pub fn announce(self, plan: String) -> Progress {
         Progress { plan: RefCell::new(Some(plan)), ..self }
-    }
-
-    /// Warns before the file systems of these paths are full.
-    pub fn writing_to(self, paths: impl IntoIterator<Item = PathBuf>) -> Progress {
-        self.memory.borrow_mut().disk_space = DiskSpace::new(paths);
-        self
     }
 
     /// What the crawl calls once per second.
@@ -159,12 +145,9 @@ impl Progress {
     fn status(&self) -> Option<LiveStatus> {
         let (since, mut view) = self.last_view.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         view.elapsed += since.elapsed();
-        let waiting = waiting_host(&view);
-        view.snapshot.waiting_hosts_mut().extend(waiting);
-        let Memory { history, disk_space } = &mut *self.memory.borrow_mut();
-        let mut status = LiveStatus::new(&view, history);
+        let mut status = LiveStatus::new(&view, &mut self.history.borrow_mut());
         status.in_flight = Some(self.handles.stop.requests_in_flight());
-        status.warnings.extend_from_slice(disk_space.warnings());
+        status.warnings.extend(self.handles.disk_space.warnings());
         status.add_robots_wait(&self.handles.robots_waits);
         status.add_proxy_outage(&self.handles.proxy_health);
         if self.handles.stop.is_stop_requested() {
@@ -190,15 +173,6 @@ impl Progress {
         // A closed pipe (`| head`) does not stop the crawl.
         let _ = writeln!(self.out.borrow_mut(), "{depth:2} {word:>10}: {}", printable(text));
     }
-}
-
-/// The host of the crawl, and the delay for which its URLs wait.
-fn waiting_host(view: &CrawlView) -> Option<WaitingHost> {
-    let (host, statistics) = view.statistics.hosts.top(1, |host| host.requests).pop()?;
-    let waiting = view.snapshot.pending();
-    let delay = Duration::from_millis(statistics.delay_ms.into());
-    let holds_up = waiting > 0 && !delay.is_zero();
-    holds_up.then(|| WaitingHost { host: host.to_owned(), waiting, leased: 0, why: WaitReason::Delay(delay) })
 }
 
 impl Observer for Progress {

@@ -115,6 +115,11 @@ impl Written {
     }
 }
 
+/// Where these are written, as it was given.
+fn paths(written: &[Written]) -> Vec<PathBuf> {
+    written.iter().filter_map(|written| Some(written.location()?.given.clone())).collect()
+}
+
 /// Rejects two that write to the same place.
 fn check_distinct(written: &[Written]) -> Result<(), String> {
     for (index, second) in written.iter().enumerate() {
@@ -192,6 +197,13 @@ impl CrawlOptions {
         written
     }
 
+    /// The files and directories that the crawl writes, except for the log. The largest first.
+    pub fn written_paths(&self) -> Vec<PathBuf> {
+        let mut written = self.written();
+        written.sort_by_key(|written| written.option != "--state" && !written.option.starts_with("--module"));
+        paths(&written)
+    }
+
     /// Checks that no two outputs use the same file, or standard output.
     pub(super) fn check_outputs(&self) -> Result<(), String> {
         check_modules(&self.module, &self.written())
@@ -259,6 +271,11 @@ impl ClassicJob {
             written.extend(self.makes_wacz.then(|| wacz(archive)));
         }
         written
+    }
+
+    /// The files and directories that the crawl writes, except for the log.
+    pub fn written_paths(&self) -> Vec<PathBuf> {
+        paths(&self.written())
     }
 
     /// Checks that no two outputs use the same file.

@@ -1,7 +1,6 @@
 //! The classic command: `crawler seedURL pageDirectory maxDepth`.
 
 use std::cell::Cell;
-use std::path::PathBuf;
 use std::rc::Rc;
 
 use crawler::Outcome;
@@ -21,6 +20,7 @@ use crate::commands::crawl::status_of;
 use crate::commands::crawl::summary_file::{SummaryFile, is_stdout};
 use crate::commands::{hint, remedy, start_there, with_hint};
 use crate::dashboard::{Dashboard, Mode, ProcessSource, Source, short_name};
+use crate::live::disk_space::DiskSpace;
 use crate::live::screen;
 use crate::open_files::make_room;
 use crate::printable::{print_error, print_stderr, print_stdout, printable};
@@ -31,6 +31,7 @@ use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
 /// Runs the command and returns its exit status.
 pub async fn run(job: ClassicJob) -> u8 {
+    let written_paths = job.written_paths();
     let prepare = || {
         make_room(job.concurrency, &format!("--concurrency {}", job.concurrency))?;
         let cookie_file = CookieFile::new(job.save_cookies.as_deref(), job.cookies)?;
@@ -49,12 +50,12 @@ pub async fn run(job: ClassicJob) -> u8 {
         print_error(warning);
     }
     let printing = Printing {
+        disk_space: DiskSpace::new(written_paths),
         plan: Some(job.plan),
         is_stdout_taken: job.is_stdout_taken,
         prints_rows: job.urls.as_deref().is_some_and(is_stdout),
         summary_file,
         report,
-        written: vec![job.directory],
         ..Printing::new(job.verbosity)
     };
     let observed = ProcessSource::new(
@@ -62,6 +63,7 @@ pub async fn run(job: ClassicJob) -> u8 {
         Mode::Classic,
         false,
         printing.proxy_health.clone(),
+        printing.disk_space.clone(),
     );
     let dashboard = match Dashboard::start(&job.dashboard, || Source::Process(observed.clone()), |_| {}) {
         Ok(dashboard) => dashboard,
@@ -73,7 +75,7 @@ pub async fn run(job: ClassicJob) -> u8 {
     if let Some(dashboard) = &dashboard {
         dashboard.announce(job.verbosity.into(), |line| print_stderr(&format!("{line}\n")));
     }
-    let watched = job.crawl.on_status(move |view| observed.update(view));
+    let watched = job.crawl.on_status(move |view| drop(observed.update(view)));
     let status = crawl(&job.seed, watched, printing).await;
     drop(dashboard);
     cookie_file.map_or(status, |file| file.write(status))
@@ -90,15 +92,14 @@ pub struct Printing {
     summary_file: Option<SummaryFile>,
     report: Option<EndReport>,
     proxy_health: ProxyHealth,
-    /// Where the crawl writes to.
-    written: Vec<PathBuf>,
+    disk_space: DiskSpace,
 }
 
 impl Printing {
     /// Prints the progress and the summary.
     pub fn new(verbosity: Verbosity) -> Printing {
         let proxy_health = ProxyHealth::default();
-        let (plan, summary_file, report, written) = (None, None, None, Vec::new());
+        let (plan, summary_file, report) = (None, None, None);
         Printing {
             verbosity,
             plan,
@@ -107,12 +108,12 @@ impl Printing {
             summary_file,
             report,
             proxy_health,
-            written,
+            disk_space: DiskSpace::default(),
         }
     }
 
     fn progress(&mut self, seed: &Url, handles: CrawlHandles) -> Progress {
-        let mut progress = Progress::new(self.verbosity, seed, handles).writing_to(self.written.drain(..));
+        let mut progress = Progress::new(self.verbosity, seed, handles);
         if self.is_stdout_taken {
             progress = progress.without_stdout(self.prints_rows);
         }
@@ -151,7 +152,8 @@ impl Printing {
 pub async fn crawl(seed: &Url, crawl: ClassicCrawl, mut printing: Printing) -> u8 {
     let _size_limit = signals::survive_the_file_size_limit();
     let proxy_health = printing.proxy_health.clone();
-    let handles = CrawlHandles { proxy_health: proxy_health.clone(), ..CrawlHandles::default() };
+    let disk_space = printing.disk_space.clone();
+    let handles = CrawlHandles { proxy_health: proxy_health.clone(), disk_space, ..CrawlHandles::default() };
     let crawl = crawl.robots_waits(handles.robots_waits.clone()).proxy_health(proxy_health.clone());
     let stop = handles.stop.clone();
     let progress = Rc::new(printing.progress(seed, handles));
@@ -175,11 +177,9 @@ pub async fn crawl(seed: &Url, crawl: ClassicCrawl, mut printing: Printing) -> u
         tasks.spawn_local(async move { proxy_health.report(|message| shown.print_logged(message)).await });
     let shown = Rc::clone(&progress);
     let show = tasks.spawn_local(async move { shown.keep_showing().await });
-    let follow = tasks.spawn_local(screen::follow_the_terminal());
     let report = tasks.run_until(crawl.stop_handle(stop).run_with_observer(&*progress)).await;
     show.abort();
     report_outages.abort();
-    follow.abort();
     screen::clear();
     let written = printing.report.take();
     let status = match report {

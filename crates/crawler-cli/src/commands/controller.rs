@@ -72,7 +72,8 @@ pub async fn run(job: CrawlJob) -> u8 {
     reader.watch();
     shared.redis.connect_options.stop = stop.clone();
     let observed = shared.clone();
-    let source = || Source::Redis(RedisSource::new(observed));
+    let disk_space = display.disk_space().clone();
+    let source = || Source::Redis(RedisSource::new(observed).with_disk_space(disk_space));
     let Ok(dashboard) = display.start_dashboard(&options.dashboard.config(), source) else {
         return EXIT_USAGE;
     };

@@ -175,7 +175,8 @@ async fn crawl(job: CrawlJob, notices: &[String]) -> u8 {
     reader.watch();
     let display = Arc::new(Display::new(&options, stop.clone()).with_notices(notices));
     let control = CrawlControl::new();
-    let observed = ProcessSource::pipeline(&options, control.clone(), display.proxy_health().clone());
+    let (proxy_health, disk_space) = (display.proxy_health().clone(), display.disk_space().clone());
+    let observed = ProcessSource::pipeline(&options, control.clone(), proxy_health, disk_space);
     let source = || Source::Process(observed.clone());
     let Ok(dashboard) = display.start_dashboard(&options.dashboard.config(), source) else {
         return EXIT_USAGE;

@@ -4,14 +4,13 @@ use crawler::Error;
 use crawler::internal::backend::durable::StateReader;
 use crawler::internal::distributed::remote::RemoteCrawl;
 use crawler::internal::log;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{CrawlSource, DashboardJob};
 use crate::commands::crawl::status_of;
 use crate::commands::with_hint;
 use crate::dashboard::{AnnouncementForm, Dashboard, RedisSource, Source, StateSource};
 use crate::printable::{print_error, print_stderr, printable};
-use crate::{EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_USAGE};
+use crate::{EXIT_USAGE, signals};
 
 /// Serves the dashboard until a signal ends it, and returns the exit status.
 pub async fn run(job: DashboardJob) -> u8 {
@@ -59,14 +58,13 @@ async fn open(source: CrawlSource) -> Result<Source, Error> {
     }
 }
 
+/// Waits for the first signal. The second one ends the process, also while viewers get their last message.
 async fn wait_for_signal() -> u8 {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => EXIT_INTERRUPTED,
-        _ = terminate.recv() => EXIT_TERMINATED,
+    if let Some(mut first) = signals::exit_on_the_second()
+        && first.changed().await.is_ok()
+        && let Some((_, status)) = *first.borrow()
+    {
+        return status;
     }
+    std::future::pending().await
 }

@@ -26,6 +26,7 @@ use crate::commands::crawl::stdout_reader::StdoutReader;
 use crate::commands::crawl::{SpareConnections, status_of};
 use crate::commands::{hint, with_hint};
 use crate::dashboard::{AnnouncementForm, Dashboard, Mode, ProcessSource, RedisSource, Source};
+use crate::live::disk_space::DiskSpace;
 use crate::printable::{print_error, print_message, print_stderr};
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_PROXY, EXIT_USAGE, signals};
 
@@ -56,7 +57,13 @@ pub async fn run(kind: RoleKind, role: RoleOptions) -> u8 {
     let print = |message: &str| notice(message);
     let mut cookies = WorkerCookies::default();
     let name = shared.redis.crawl.clone();
-    let observed = ProcessSource::new(name, Mode::Redis, kind != RoleKind::Frontier, ProxyHealth::default());
+    let observed = ProcessSource::new(
+        name,
+        Mode::Redis,
+        kind != RoleKind::Frontier,
+        ProxyHealth::default(),
+        DiskSpace::default(),
+    );
     let (needed, process) = (shared.clone(), observed.clone());
     let source = || Source::Role(process, RedisSource::new(needed));
     let dashboard = match Dashboard::start(&role.options.dashboard.role_config(), source, |_| {}) {
@@ -137,6 +144,8 @@ async fn run_role(
         {
             log::warned(&*shared.notice, warning);
         }
+        // The frontier writes no outputs.
+        observed.writes_to(if kind == RoleKind::Frontier { Vec::new() } else { options.written_paths() });
         let (shared, notice) = (SharedCrawl { dead_after, ..shared.clone() }, Arc::clone(&shared.notice));
         let spare = match SpareConnections::for_workers(1, options.concurrency) {
             Ok(spare) => spare,
@@ -149,8 +158,8 @@ async fn run_role(
             .stop_handle(stop.clone())
             .proxy_health(observed.proxy_health())
             .on_status({
-                let observed = observed.clone();
-                move |view| observed.update(view)
+                let (observed, notice) = (observed.clone(), Arc::clone(&notice));
+                move |view| observed.update(view).iter().for_each(|warning| notice(warning))
             })
             .on_outcome(move |url, outcome| log.record(url, outcome));
         let running = tokio::task::spawn_blocking(move || match kind {

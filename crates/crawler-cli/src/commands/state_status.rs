@@ -70,7 +70,7 @@ impl WatchedState {
         let mut live = LiveStatus::new(&view, history);
         let is_over = status.process.is_none();
         if !is_over {
-            live.warnings.extend_from_slice(self.disk_space.warnings());
+            live.warnings.extend(self.disk_space.warnings());
         }
         let heading = heading(&self.directory, status);
         let text = match self.is_json {

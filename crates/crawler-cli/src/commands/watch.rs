@@ -62,7 +62,6 @@ pub async fn watch<E>(
         ended = show_until_over(interval, form, read, describe) => ended,
         () = interrupted(SignalKind::interrupt()) => Ok(EXIT_INTERRUPTED),
         () = interrupted(SignalKind::terminate()) => Ok(EXIT_TERMINATED),
-        never = screen::follow_the_terminal() => match never {},
     };
     screen::clear();
     ended

@@ -20,9 +20,19 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// A view that is younger is current. Less than the interval, so that each message has a new one.
 const MAX_AGE: Duration = Duration::from_millis(900);
 
-/// How long viewers wait for a crawl that could not be read the last time. A Redis that is back replies sooner; one that is away
-/// does not delay other viewers.
+/// How long viewers wait for a crawl: longer than Redis is waited for. A process may hang, and a large state is opened slowly.
+const READ_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// The same if it could not be read the last time. A Redis that is back replies sooner; one that is away does not delay other
+/// viewers.
 const RETRY_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// How long the final state of the crawl is waited for. A part of the time that the server has to end.
+const FINAL_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Why a crawl that is still being read cannot be shown.
+const STILL_READING: &str =
+    "cannot read the crawl: it has not replied for some seconds; the last status is shown";
 
 /// The status of a crawl for all viewers.
 pub struct Feed {
@@ -42,7 +52,7 @@ struct FeedState {
     rendered: Option<Bytes>,
     /// Why the last view could not be read.
     failure: Option<String>,
-    /// Reads the crawl, if that took longer than a viewer waited for it.
+    /// Reads the crawl, until that was waited for.
     reading: Option<JoinHandle<Reading>>,
 }
 
@@ -125,8 +135,12 @@ impl Feed {
     /// Sends the last message, with the final state of the crawl.
     pub async fn finish(&self) {
         if self.messages.receiver_count() > 0 {
-            self.state.lock().await.at = None;
-            let status = self.status().await;
+            let current = async {
+                self.state.lock().await.at = None;
+                self.status().await
+            };
+            let current = tokio::time::timeout(FINAL_TIMEOUT, current).await;
+            let status = current.unwrap_or_else(|_| self.messages.borrow().status.clone());
             self.send(status, true);
         }
     }
@@ -141,41 +155,44 @@ impl Feed {
         if state.at.is_some_and(|at| at.elapsed() < MAX_AGE) {
             return;
         }
-        let reading = state.reading.take().unwrap_or_else(|| {
-            let (source, last) = (Arc::clone(&self.source), Arc::clone(&state.view));
-            tokio::spawn(async move { source.read(&last).await })
-        });
-        let Some(Reading { mut view, failure }) = state.wait_for(reading).await else {
-            // The other viewers that request it now do not wait either.
-            state.at = Some(Instant::now());
-            return;
+        let read = match state.read(&self.source).await {
+            Some(read) => read,
+            // The reason is known already, and shown.
+            None if state.failure.is_some() => {
+                // The other viewers that request it now do not wait either.
+                state.at = Some(Instant::now());
+                return;
+            }
+            None => Reading { view: View::clone(&state.view), failure: Some(STILL_READING.into()) },
         };
-        if let Some(failure) = &failure {
-            // The last view may have the last failure.
-            view.warnings.retain(|warning| Some(warning) != state.failure.as_ref());
-            view.warnings.insert(0, failure.clone());
-            view.can_act = false;
-        }
-        (state.view, state.failure) = (Arc::new(view), failure);
-        (state.at, state.rendered) = (Some(Instant::now()), None);
+        state.take(read);
     }
 }
 
 impl FeedState {
-    /// What was read. `None` if that takes too long; it is read on.
-    async fn wait_for(&mut self, mut reading: JoinHandle<Reading>) -> Option<Reading> {
-        let read = match &self.failure {
-            None => (&mut reading).await,
-            Some(_) => match tokio::time::timeout(RETRY_TIMEOUT, &mut reading).await {
-                Ok(read) => read,
-                Err(_) => {
-                    self.reading = Some(reading);
-                    return None;
-                }
-            },
-        };
+    /// Reads the crawl. `None` if that takes too long; it is read on, also if the viewer that waits for it leaves.
+    async fn read(&mut self, source: &Arc<Source>) -> Option<Reading> {
+        let limit = if self.failure.is_some() { RETRY_TIMEOUT } else { READ_TIMEOUT };
+        let reading = self.reading.get_or_insert_with(|| {
+            let (source, last) = (Arc::clone(source), Arc::clone(&self.view));
+            tokio::spawn(async move { source.read(&last).await })
+        });
+        let read = tokio::time::timeout(limit, reading).await.ok()?;
+        self.reading = None;
         // It is not aborted while the server runs.
         read.ok()
+    }
+
+    /// From now on, this is shown.
+    fn take(&mut self, Reading { mut view, failure }: Reading) {
+        if let Some(failure) = &failure {
+            // The last view may have the last failure.
+            view.warnings.retain(|warning| Some(warning) != self.failure.as_ref());
+            view.warnings.insert(0, failure.clone());
+            view.can_act = false;
+        }
+        (self.view, self.failure) = (Arc::new(view), failure);
+        (self.at, self.rendered) = (Some(Instant::now()), None);
     }
 
     fn render(&mut self) -> Bytes {

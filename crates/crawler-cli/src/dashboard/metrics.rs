@@ -95,6 +95,11 @@ fn crawl(view: &View) -> Vec<Family> {
             "For how long the network of this machine has been down; 0 if it is up.",
         )
         .value(view.snapshot().network_down.filter(|_| !is_over).unwrap_or(0) as f64),
+        gauge(
+            "crawler_disk_free_bytes",
+            "Bytes left on the fullest file system to which this process writes; absent if it writes nothing.",
+        )
+        .maybe(view.disk_free.map(|bytes| bytes as f64)),
     ]
 }
 

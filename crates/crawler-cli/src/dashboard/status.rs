@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crawler::OutcomeGroup;
 use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::redis::Role;
-use crawler::internal::backend::{MAX_WAITING_HOSTS, Snapshot, WaitReason, WorkerLoad};
+use crawler::internal::backend::{Snapshot, WaitReason, WorkerLoad};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
 use crawler::internal::outcome::group_of_label;
@@ -46,6 +46,7 @@ pub struct DashboardStatus<'v> {
     time: f64,
     started_at: Option<f64>,
     can_act: bool,
+    can_resume: bool,
     limits: LimitsJson,
     totals: Totals,
     rates: Rates,
@@ -223,6 +224,7 @@ impl DashboardStatus<'_> {
             time: unix_seconds(SystemTime::now()),
             started_at: statistics.started_at.map(unix_seconds),
             can_act: view.can_act,
+            can_resume: view.can_resume,
             limits: limits(&view.crawl.limits),
             totals: totals(view),
             rates,
@@ -462,14 +464,15 @@ fn host<'v>(name: &'v str, statistics: &'v HostStatistics, crawl: &CrawlView) ->
     }
 }
 
-/// How many URLs of a host wait at most that is not listed; `None` if no host is.
+/// How many URLs of a host wait at most that is not listed: those that wait and are of none that is; `None` if no host is. Which
+/// hosts have the most was found out a while ago, so that others may have more than these by now.
 fn waiting_at_most(snapshot: &Snapshot) -> Option<u64> {
     let listed = snapshot.waiting_hosts().iter().map(|host| host.waiting).filter(|waiting| *waiting > 0);
-    match listed.clone().count() {
-        0 => None,
-        1..MAX_WAITING_HOSTS => Some(0),
-        _ => listed.min(),
-    }
+    let listed = listed.reduce(|one, other| one + other)?;
+    // Whose URLs wait without a priority is not known.
+    let (url_queue, overflow) = snapshot.url_queue;
+    let waiting = url_queue + overflow + snapshot.priority_queues.iter().sum::<usize>();
+    Some((waiting as u64).saturating_sub(listed))
 }
 
 /// The state of a robots.txt.
@@ -504,4 +507,24 @@ fn seconds(time: Duration) -> f64 {
 
 fn unix_seconds(time: SystemTime) -> f64 {
     seconds(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crawler::internal::backend::WaitingHost;
+
+    #[test]
+    fn no_url_of_a_host_that_is_not_listed_waits_only_if_those_of_the_listed_hosts_are_all() {
+        let mut snapshot = Snapshot::default();
+        snapshot.priority_queues = vec![3, 4];
+        assert_eq!(waiting_at_most(&snapshot), None, "no host is listed");
+        let listed = WaitingHost { host: "a.test".into(), waiting: 5, leased: 0, why: WaitReason::Busy };
+        snapshot.waiting_hosts_mut().push(listed);
+        assert_eq!(waiting_at_most(&snapshot), Some(2), "of hosts that the last search did not find");
+        snapshot.url_queue = (10, 100);
+        assert_eq!(waiting_at_most(&snapshot), Some(112), "a URL without a priority may be of any host");
+        (snapshot.url_queue, snapshot.priority_queues) = ((0, 0), vec![5, 0]);
+        assert_eq!(waiting_at_most(&snapshot), Some(0));
+    }
 }

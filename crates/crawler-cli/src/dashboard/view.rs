@@ -10,6 +10,7 @@ use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
 use crawler::internal::statistics::Sample;
 
+use crate::live::disk_space::DiskSpace;
 use crate::summary::Counts;
 
 /// The time over which rates are measured: long enough to be steady, short enough to be current.
@@ -46,6 +47,8 @@ pub struct View {
     pub crawl: CrawlView,
     /// Whether actions can change the crawl.
     pub can_act: bool,
+    /// Whether another run can continue the crawl: it is in a state directory or in Redis.
+    pub can_resume: bool,
     /// The processes of a distributed crawl, and whether each is alive.
     pub members: Vec<(Member, bool)>,
     /// The processes that wait for the role of a member.
@@ -55,6 +58,8 @@ pub struct View {
     pub redis_up: Option<bool>,
     /// Hosts and patterns that were blocked while the crawl runs.
     pub blocked: Vec<String>,
+    /// The bytes that are left on the fullest file system to which the process writes.
+    pub disk_free: Option<u64>,
     /// What the user should know, in sentences.
     pub warnings: Vec<String>,
 }
@@ -75,12 +80,22 @@ impl View {
                 phase: CrawlPhase::Running,
             },
             can_act: false,
+            can_resume: mode == Mode::Redis,
             members: Vec::new(),
             standbys: Vec::new(),
             redis: None,
             redis_up: None,
             blocked: Vec::new(),
+            disk_free: None,
             warnings: Vec::new(),
+        }
+    }
+
+    /// Adds how much room is left where the crawl writes. One that has ended needs none.
+    pub fn add_disk_space(&mut self, disk_space: &DiskSpace) {
+        if !matches!(self.crawl.phase, CrawlPhase::Ended(_)) {
+            self.disk_free = disk_space.free();
+            self.warnings.extend(disk_space.warnings());
         }
     }
 

@@ -3,11 +3,15 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crawler::internal::log::NOTICE;
 use rustix::fs::{StatVfs, statvfs};
 
+use super::warnings::is_new;
 use crate::format::{bytes, counted};
+use crate::log;
 
 /// With less room than this a file system is nearly full: some minutes of a fast crawl.
 const MIN_BYTES: u64 = 500_000_000;
@@ -18,29 +22,76 @@ const MIN_FILES: u64 = 10_000;
 /// How often the file systems are queried.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// The file systems to which a crawl writes.
+/// The file systems to which a process writes. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct DiskSpace(Arc<Mutex<State>>);
+
 #[derive(Debug, Default)]
-pub struct DiskSpace {
+struct State {
     paths: Vec<PathBuf>,
     checked: Option<Instant>,
     warnings: Vec<String>,
+    /// The bytes that are left where the fewest are.
+    free: Option<u64>,
 }
 
 impl DiskSpace {
-    /// The file systems of these files and directories, which need not exist yet.
+    /// The file systems of these files and directories, which need not exist yet, and that of the log.
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> DiskSpace {
-        DiskSpace { paths: paths.into_iter().collect(), ..DiskSpace::default() }
+        let disk_space = DiskSpace::default();
+        disk_space.watch(paths);
+        disk_space
     }
 
-    /// What to say about file systems that are nearly full. It is up to five seconds old.
-    pub fn warnings(&mut self) -> &[String] {
-        if self.checked.is_none_or(|checked| checked.elapsed() >= INTERVAL) {
-            self.checked = Some(Instant::now());
-            let mut devices = Vec::new();
-            let paths = self.paths.iter().filter(|path| is_of_new_device(path, &mut devices));
-            self.warnings = paths.filter_map(|path| warning(path, &statvfs(existing(path)?).ok()?)).collect();
+    /// From now on, those of other files and directories, and that of the log.
+    pub fn watch(&self, paths: impl IntoIterator<Item = PathBuf>) {
+        let mut state = self.state();
+        state.paths = paths.into_iter().chain(log::file().map(Path::to_owned)).collect();
+        state.checked = None;
+    }
+
+    /// Queries the file systems, if the last time was some seconds ago. Logs and returns the warnings that are new.
+    pub fn check(&self) -> Vec<String> {
+        let mut state = self.state();
+        if state.checked.is_some_and(|checked| checked.elapsed() < INTERVAL) {
+            return Vec::new();
         }
-        &self.warnings
+        let earlier = state.query();
+        let new: Vec<String> =
+            state.warnings.iter().filter(|warning| is_new(warning, &earlier)).cloned().collect();
+        drop(state);
+        new.iter().for_each(|warning| tracing::warn!(target: NOTICE, "{warning}"));
+        new
+    }
+
+    /// What to say about file systems that are nearly full.
+    pub fn warnings(&self) -> Vec<String> {
+        self.check();
+        self.state().warnings.clone()
+    }
+
+    /// The bytes that are left on the file system where the fewest are; `None` if none reports it.
+    pub fn free(&self) -> Option<u64> {
+        self.check();
+        self.state().free
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Queries the file systems, and returns the warnings before that.
+    fn query(&mut self) -> Vec<String> {
+        self.checked = Some(Instant::now());
+        let mut devices = Vec::new();
+        let paths = self.paths.iter().filter(|path| is_of_new_device(path, &mut devices));
+        let spaces: Vec<(&PathBuf, StatVfs)> =
+            paths.filter_map(|path| Some((path, statvfs(existing(path)?).ok()?))).collect();
+        self.free = spaces.iter().filter_map(|(_, space)| free(space)).min();
+        let warnings = spaces.iter().filter_map(|(path, space)| warning(path, space)).collect();
+        std::mem::replace(&mut self.warnings, warnings)
     }
 }
 
@@ -60,13 +111,17 @@ fn existing<'p>(path: &'p Path) -> Option<&'p Path> {
     path.ancestors().map(named).find(|path| path.exists())
 }
 
+/// The bytes that are left. A file system without a number of blocks, such as a network file system, does not report it.
+fn free(space: &StatVfs) -> Option<u64> {
+    (space.f_blocks > 0).then(|| space.f_bavail.saturating_mul(space.f_frsize))
+}
+
 fn warning(path: &Path, space: &StatVfs) -> Option<String> {
-    let left = space.f_bavail.saturating_mul(space.f_frsize);
     let path = path.display();
-    // A file system without a number of blocks or files, such as a network file system, does not report it.
-    if space.f_blocks > 0 && left < MIN_BYTES {
+    if let Some(left) = free(space).filter(|left| *left < MIN_BYTES) {
         return Some(format!("disk nearly full: {} left for {path}", bytes(left)));
     }
+    // Nor does every file system report how many files there may be.
     let is_out_of_files = space.f_files > 0 && space.f_favail < MIN_FILES;
     is_out_of_files
         .then(|| format!("disk nearly full: room for {} more in {path}", counted(space.f_favail, "file")))

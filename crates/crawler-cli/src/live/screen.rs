@@ -4,7 +4,6 @@
 //! follows it is erased when they are painted, however a resized terminal has wrapped them, and whatever key the terminal
 //! echoes. A thread of its own paints, so that a terminal that is stalled does not stall a crawl.
 
-use std::convert::Infallible;
 use std::env;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -52,7 +51,7 @@ static CONTENT: Mutex<Content> = Mutex::new(Content { painter: None, version: 0 
 /// Wakes the thread that paints.
 static CHANGED: Condvar = Condvar::new();
 /// What is on the terminal. Held while it is written to.
-static TERMINAL: Mutex<Terminal> = Mutex::new(Terminal { is_painted: false });
+static TERMINAL: Mutex<Terminal> = Mutex::new(Terminal { is_painted: false, is_left: false });
 
 struct Content {
     painter: Option<Painter>,
@@ -63,6 +62,8 @@ struct Content {
 struct Terminal {
     /// Whether the lines are on it.
     is_painted: bool,
+    /// Whether the shell uses it, because the process is suspended.
+    is_left: bool,
 }
 
 /// Whether standard error is a terminal that can show the lines.
@@ -81,6 +82,8 @@ pub fn show(painter: impl Fn(Size) -> Vec<StyledLine> + Send + 'static) {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
         clear_before_panics();
+        // Without it, a resized terminal is repainted a second later.
+        let _ = follow_the_terminal();
         thread::spawn(keep_painting);
     });
     let mut content = lock(&CONTENT);
@@ -124,25 +127,36 @@ pub fn print(message: &str) {
     above(|| drop(writeln!(io::stderr(), "{}", printable(message))));
 }
 
-/// Paints the lines again when the terminal is resized, and when the process continues after Ctrl-Z.
-pub async fn follow_the_terminal() -> Infallible {
-    // SIGTSTP, which has no constructor of its own, is what Ctrl-Z sends.
-    let stop_kind = SignalKind::from_raw(Signal::TSTP.as_raw());
-    let (Ok(mut resized), Ok(mut stopped)) = (signal(SignalKind::window_change()), signal(stop_kind)) else {
-        return std::future::pending().await;
-    };
-    loop {
-        tokio::select! {
-            _ = resized.recv() => {}
-            _ = stopped.recv() => {
-                let mut terminal = lock(&TERMINAL);
-                terminal.erase();
-                // The shell prints its prompt next. Execution resumes here when the process is continued.
-                let _ = kill_process(getpid(), Signal::STOP);
+/// Paints the lines again when the terminal is resized, and when the process continues after Ctrl-Z. On a thread of its own: once
+/// the process handles the signal of Ctrl-Z, it must do so to its end, also while its main thread writes the last files.
+fn follow_the_terminal() -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let entered = runtime.enter();
+    let mut resized = signal(SignalKind::window_change())?;
+    // These have no constructors of their own. SIGTSTP is what Ctrl-Z sends.
+    let [mut stopped, mut continued] = [
+        signal(SignalKind::from_raw(Signal::TSTP.as_raw()))?,
+        signal(SignalKind::from_raw(Signal::CONT.as_raw()))?,
+    ];
+    drop(entered);
+    let follow = async move {
+        loop {
+            tokio::select! {
+                _ = resized.recv() => {}
+                _ = continued.recv() => {}
+                _ = stopped.recv() => {
+                    lock(&TERMINAL).leave();
+                    // The shell prints its prompt next. The threads of this process stop a moment later.
+                    let _ = kill_process(getpid(), Signal::STOP);
+                    continued.recv().await;
+                    lock(&TERMINAL).is_left = false;
+                }
             }
+            repaint();
         }
-        repaint();
-    }
+    };
+    let thread = thread::Builder::new().name("terminal".into());
+    thread.spawn(move || runtime.block_on(follow)).map(drop)
 }
 
 /// Lets the thread paint the lines again.
@@ -180,6 +194,9 @@ fn clear_before_panics() {
 
 impl Terminal {
     fn paint(&mut self) {
+        if self.is_left {
+            return;
+        }
         let size = size();
         let content = lock(&CONTENT);
         let Some(painter) = &content.painter else { return };
@@ -189,6 +206,12 @@ impl Terminal {
         lines.truncate(size.rows.saturating_sub(2));
         let painted = painted(&lines, has_colours());
         self.is_painted = io::stderr().write_all(painted.as_bytes()).is_ok();
+    }
+
+    /// Erases the lines, until the process continues.
+    fn leave(&mut self) {
+        self.erase();
+        self.is_left = true;
     }
 
     fn erase(&mut self) {

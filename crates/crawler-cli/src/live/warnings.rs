@@ -38,6 +38,13 @@ pub fn of(view: &CrawlView) -> Vec<String> {
     warnings
 }
 
+/// Whether a warning is about something else than the earlier ones: its numbers may have changed.
+pub fn is_new(warning: &str, earlier: &[String]) -> bool {
+    let subject = |warning: &str| warning.replace(|c: char| c.is_ascii_digit(), "");
+    let new = subject(warning);
+    !earlier.iter().any(|earlier| subject(earlier) == new)
+}
+
 /// The warnings about Redis.
 pub fn of_redis(redis: &RedisHealth) -> Vec<String> {
     let mut warnings = Vec::new();

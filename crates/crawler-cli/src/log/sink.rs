@@ -27,32 +27,33 @@ const MAX_WRITE: usize = 64 * 1024;
 
 /// The lines of a log, on one thread.
 pub struct Sink {
-    out: Out,
+    out: Box<dyn Write + Send>,
     /// The file, if there is one.
     path: Option<PathBuf>,
     /// The most bytes of a write.
     max_write: usize,
-    /// Lines that could not be written since the last one that could.
+    /// Lines that could not be written, and are not in a line that says how many.
     lost: u64,
+    /// Whether the last write failed.
+    is_failing: bool,
     /// Whether the last line was not written to its end.
     is_truncated: bool,
-}
-
-enum Out {
-    File(File),
-    Stderr,
 }
 
 impl Sink {
     /// Opens a file, to append to it.
     pub fn open(path: &Path) -> io::Result<Sink> {
         let (file, max_write) = open(path)?;
-        let path = Some(path.to_owned());
-        Ok(Sink { out: Out::File(file), path, max_write, lost: 0, is_truncated: false })
+        Ok(Sink { path: Some(path.to_owned()), ..Sink::new(Box::new(file), max_write) })
     }
 
     pub fn stderr() -> Sink {
-        Sink { out: Out::Stderr, path: None, max_write: MAX_LINE, lost: 0, is_truncated: false }
+        // Its lock keeps lines from being mixed with what other threads print.
+        Sink::new(Box::new(io::stderr()), MAX_LINE)
+    }
+
+    fn new(out: Box<dyn Write + Send>, max_write: usize) -> Sink {
+        Sink { out, path: None, max_write, lost: 0, is_failing: false, is_truncated: false }
     }
 
     /// Writes lines. An error is printed once, and the lines are counted.
@@ -63,7 +64,8 @@ impl Sink {
         let lines = whole_lines(&batch.lines, self.max_write);
         lines.for_each(|lines| self.write_lines(lines, format));
         if batch.dropped > 0 {
-            self.write_lines(dropped(batch.dropped, format).as_bytes(), format);
+            self.lost += batch.dropped;
+            self.write_lines(&[], format);
         }
     }
 
@@ -72,7 +74,7 @@ impl Sink {
         let Some(path) = &self.path else { return };
         match open(path) {
             Ok((file, max_write)) => {
-                (self.out, self.max_write, self.is_truncated) = (Out::File(file), max_write, false);
+                (self.out, self.max_write, self.is_truncated) = (Box::new(file), max_write, false);
             }
             Err(error) => {
                 let message = format!("cannot open the log '{}' again: {error}", path.display());
@@ -95,11 +97,19 @@ impl Sink {
         let added = left.len();
         left.extend_from_slice(lines);
         let (written, result) = self.write_all(&left);
+        // The next write starts with a line break if the last line has none.
+        let lacks_break = left.get(written) == Some(&b'\n') && written > 0 && left[written - 1] != b'\n';
+        let complete = written + usize::from(lacks_break);
+        if complete >= added {
+            // How many were lost is said.
+            self.lost = 0;
+        }
+        let was_failing = std::mem::replace(&mut self.is_failing, result.is_err());
         let Err(error) = result else {
-            (self.lost, self.is_truncated) = (0, false);
+            self.is_truncated = false;
             return;
         };
-        if self.lost == 0 {
+        if !was_failing {
             let path = self.path.as_deref().map(|path| path.display().to_string());
             let path = path.unwrap_or_else(|| "standard error".into());
             print_message(&format!(
@@ -109,7 +119,7 @@ impl Sink {
         if written > 0 {
             self.is_truncated = left[written - 1] != b'\n';
         }
-        let rest = &left[written.max(added)..];
+        let rest = &left[complete.max(added)..];
         self.lost += rest.iter().filter(|byte| **byte == b'\n').count() as u64;
     }
 
@@ -117,12 +127,7 @@ impl Sink {
     fn write_all(&mut self, lines: &[u8]) -> (usize, io::Result<()>) {
         let mut written = 0;
         while written < lines.len() {
-            let result = match &mut self.out {
-                Out::File(file) => file.write(&lines[written..]),
-                // Not mixed with what other threads print.
-                Out::Stderr => io::stderr().write(&lines[written..]),
-            };
-            match result {
+            match self.out.write(&lines[written..]) {
                 Ok(0) => return (written, Err(ErrorKind::WriteZero.into())),
                 Ok(bytes) => written += bytes,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -191,6 +196,8 @@ fn own_target() -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
     #[test]
@@ -217,5 +224,54 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].ends_with(r#""target":"log","event":"lines dropped","count":3}"#), "{text}");
         assert_eq!(lines[1..], ["four"]);
+    }
+
+    /// A disk with this much room, and what is on it.
+    #[derive(Clone, Default)]
+    struct Disk(Arc<Mutex<(usize, Vec<u8>)>>);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let (room, written) = &mut *self.0.lock().unwrap();
+            let count = bytes.len().min(*room);
+            *room -= count;
+            written.extend_from_slice(&bytes[..count]);
+            if count == 0 { Err(ErrorKind::StorageFull.into()) } else { Ok(count) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_line_is_written_or_counted_once_on_a_disk_that_fills_again_and_again() {
+        let line = |number: usize| format!("line {number}\n");
+        for room in (1..400).step_by(3) {
+            let disk = Disk::default();
+            let mut sink = Sink::new(Box::new(disk.clone()), MAX_WRITE);
+            let (mut lines, mut dropped) = (0, 0);
+            for _ in 0..6 {
+                disk.0.lock().unwrap().0 = room;
+                let text: String = (lines..lines + 9).map(line).collect();
+                lines += 9;
+                dropped += 5;
+                sink.write(Batch { lines: text.into_bytes(), dropped: 5, reopens: false }, LogFormat::Json);
+            }
+            disk.0.lock().unwrap().0 = usize::MAX;
+            sink.write(Batch { lines: line(lines).into_bytes(), ..Batch::default() }, LogFormat::Json);
+            let text = String::from_utf8(disk.0.lock().unwrap().1.clone()).unwrap();
+            let whole =
+                (0..=lines).filter(|number| text.lines().any(|found| found == line(*number).trim_end()));
+            let counts = text.lines().filter_map(|line| {
+                line.strip_suffix('}')?
+                    .split_once(r#""event":"lines dropped","count":"#)?
+                    .1
+                    .parse::<usize>()
+                    .ok()
+            });
+            let (whole, counted) = (whole.count(), counts.sum::<usize>());
+            assert_eq!(whole + counted, lines + 1 + dropped, "with room for {room} bytes: {text}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -22,6 +23,9 @@ pub const MAX_SEARCH_TIME: Duration = Duration::from_secs(60);
 /// The same after a signal: the user waits for the end.
 const MAX_SEARCH_TIME_STOPPED: Duration = Duration::from_secs(5);
 
+/// A report that takes longer is announced.
+const ANNOUNCE_AFTER: Duration = Duration::from_secs(1);
+
 /// The report of a crawl that runs.
 pub struct EndReport {
     file: ReportFile,
@@ -37,7 +41,8 @@ pub async fn conclude(
     say: impl Fn(&str),
 ) -> u8 {
     let Some(report) = report else { return status };
-    match report.write(signal_status.get().is_some()).await {
+    let written = report.write(signal_status.get().is_some());
+    match announced(written, || say("writing the report…")).await {
         Ok(message) => {
             message.iter().for_each(|message| say(message));
             status
@@ -47,6 +52,16 @@ pub async fn conclude(
             signal_status.get().unwrap_or(EXIT_NOT_WRITTEN)
         }
     }
+}
+
+/// Waits for work, and announces it if it takes long.
+async fn announced<T>(work: impl Future<Output = T>, announce: impl FnOnce()) -> T {
+    let mut work = pin!(work);
+    if let Ok(done) = tokio::time::timeout(ANNOUNCE_AFTER, &mut work).await {
+        return done;
+    }
+    announce();
+    work.await
 }
 
 /// Where the report gets the crawl from.
@@ -104,5 +119,24 @@ impl EndReport {
             Ok(Some(format!("report: {}", file.path().display())))
         });
         written.await.map_err(|error| format!("cannot write the report: {error}"))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_work_that_takes_long_is_announced() {
+        let is_announced = Cell::new(false);
+        assert_eq!(announced(async { 1 }, || is_announced.set(true)).await, 1);
+        assert!(!is_announced.get());
+        let slow = async {
+            while !is_announced.get() {
+                tokio::task::yield_now().await;
+            }
+            2
+        };
+        assert_eq!(announced(slow, || is_announced.set(true)).await, 2);
     }
 }

@@ -17,6 +17,8 @@ pub struct ReportContent {
     pub options: Vec<(String, String)>,
     /// Counts, statistics, limits and whether it runs.
     pub view: CrawlView,
+    /// Whether `crawler resume` can continue the crawl: it has a state directory.
+    pub can_resume: bool,
     /// Why the crawl stopped, as in the summary, if it has ended.
     pub end: Option<String>,
     /// What became of its URLs.

@@ -36,6 +36,7 @@ pub fn empty() -> ReportContent {
             limits: Limits::default(),
             phase: CrawlPhase::Ended("nothing is pending".into()),
         },
+        can_resume: false,
         end: None,
         urls: UrlFindings::default(),
     }

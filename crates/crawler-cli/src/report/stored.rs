@@ -21,11 +21,12 @@ pub async fn content(source: &CrawlSource, max_search_time: Duration) -> Result<
     let pages = view.snapshot.stored_pages as u64;
     let urls = urls.finish(found.map(|found| LinkSearchResult { found, pages }));
     let given = options.as_ref().map(GivenOptions::of_crawl).unwrap_or_default();
-    Ok(ReportContent::new(given, view, urls))
+    let can_resume = matches!(source, CrawlSource::State(_));
+    Ok(ReportContent { can_resume, ..ReportContent::new(given, view, urls) })
 }
 
 impl ReportContent {
-    /// A report that is written now.
+    /// A report that is written now, on a crawl without a state directory.
     pub fn new(given: GivenOptions, view: CrawlView, urls: UrlFindings) -> ReportContent {
         let end = match &view.phase {
             CrawlPhase::Ended(end) => Some(end.clone()),
@@ -37,6 +38,7 @@ impl ReportContent {
             seeds: given.seeds,
             options: given.options,
             view,
+            can_resume: false,
             end,
             urls,
         }

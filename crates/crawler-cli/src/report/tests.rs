@@ -62,6 +62,20 @@ fn sections_have_the_numbers_of_the_summary() {
 }
 
 #[test]
+fn report_says_how_to_retry_only_if_the_crawl_can_be_resumed() {
+    let mut content = usual(24, 160);
+    for (can_resume, words) in [
+        (false, "40 failed temporarily."),
+        (true, "40 failed temporarily: crawler resume DIR --retry-failed fetches them again."),
+    ] {
+        content.can_resume = can_resume;
+        for report in [html::render(&content), markdown::render(&content)] {
+            assert!(report.contains(words), "{words}: {report}");
+        }
+    }
+}
+
+#[test]
 fn text_from_the_web_stays_text_in_html() {
     let html = html::render(&hostile());
     for attack in

@@ -94,6 +94,8 @@ tests:
       - {series: 'crawler_limit_pages{job="crawl", instance="b"}', values: '100x40'}
       - {series: 'up{job="processes", instance="w"}', values: '0x40'}
       - {series: 'crawler_network_down_seconds{job="processes", instance="w"}', values: '90x40'}
+      - {series: 'crawler_disk_free_bytes{job="processes", instance="w"}', values: '400000000x40'}
+      - {series: 'crawler_disk_free_bytes{job="crawl", instance="b"}', values: '600000000x40'}
       - {series: 'crawler_redis_up{job="crawl", instance="a"}', values: '0x40'}
       - {series: 'crawler_redis_up{job="processes", instance="w"}', values: '0x40'}
     alert_rule_test:
@@ -132,6 +134,13 @@ tests:
             exp_annotations:
               summary: The network of the crawler at w is down
               description: For 1m 30s. Requests wait, and URLs do not fail yet.
+      - eval_time: 35m
+        alertname: CrawlDiskNearlyFull
+        exp_alerts:
+          - exp_labels: {severity: critical, job: processes, instance: w}
+            exp_annotations:
+              summary: A disk to which the crawler at w writes is nearly full
+              description: "381.5MiB are left. When it is full, the crawl stops with an error."
       - eval_time: 35m
         alertname: CrawlRedisDown
         exp_alerts:

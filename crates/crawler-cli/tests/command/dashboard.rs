@@ -12,6 +12,7 @@ use testweb::{Request, Response, Site, Web};
 
 use crate::common::{Crawl, Running, binary, counts, linking_to, run, serve};
 use crate::http::Server;
+use crate::live_state::suspend;
 use crate::pipeline::{Pipeline, objects_in};
 use crate::resume::directories;
 use crate::state::StateDir;
@@ -574,6 +575,7 @@ fn state_is_shown_while_its_crawl_runs_and_after_the_end() {
     let command = format!("no process runs it; to resume it: crawler resume {}", place.state());
     assert!(refused.status == 409 && refused.body.contains(&command), "{refused:?}");
     assert_eq!((server.get("/healthz").status, server.get("/readyz").status), (200, 503));
+    assert_eq!(server.get("/readyz").body, "ended\n", "not why: an error may have paths and addresses");
     // Readers do not keep the crawl from being resumed.
     let mut again = place.resume("--max-pages 100000");
     let before = web.hits();
@@ -588,6 +590,30 @@ fn state_is_shown_while_its_crawl_runs_and_after_the_end() {
 }
 
 #[test]
+fn dashboard_of_a_suspended_crawl_says_so_and_ends_at_once() {
+    let (web, place) = (endless_site(), StateDir::new());
+    let mut crawl = place.crawl(web.url("/0")).with("--delay 10ms --similarity 0 --max-pages 100000").start();
+    crawl.until("some requests", |_| web.hits() >= 5);
+    let (dashboard, server) = dashboard_of(&place.state());
+    until("growing counts", || server.status()["totals"]["pages"].as_u64() > Some(5));
+    suspend(&crawl);
+    let words = format!("(pid {}) is suspended", crawl.id());
+    until("the warning", || {
+        let status = server.status();
+        assert!(status["totals"]["pages"].as_u64() > Some(5), "the last status: {status}");
+        status["warnings"][0].as_str().is_some_and(|warning| warning.contains(&words))
+    });
+    assert_eq!(server.get("/readyz").body, "the state or Redis cannot be reached\n");
+    assert_eq!(server.get("/metrics").status, 200);
+    let mut events = server.events();
+    assert_eq!(events.next().unwrap().0, "status");
+    dashboard.signal(Signal::INT);
+    assert_eq!(dashboard.status(), Some(130));
+    assert_eq!(events.last().unwrap().0, "end");
+    kill(crawl);
+}
+
+#[test]
 fn classic_crawl_has_a_dashboard() {
     let web = endless_site();
     let mut running = Crawl::of(web.url("/0")).delay("10ms").with("--dashboard").start();
@@ -599,6 +625,11 @@ fn classic_crawl_has_a_dashboard() {
         (&"classic".into(), &"running".into(), &false.into())
     );
     assert_eq!(format!("http://{}", status["name"].as_str().unwrap()), web.url("/0"));
+    until("the reason for which its URLs wait", || {
+        let host = &server.status()["hosts"][0];
+        host["why"].as_str().is_some_and(|why| why.starts_with("delay "))
+            && host["waiting"].as_u64() > Some(0)
+    });
     let mut events = server.events();
     running.signal(Signal::INT);
     running.wait().expect(130);

@@ -229,6 +229,45 @@ fn texts_of_the_pipeline_do_not_overlap_and_bars_have_tracks_of_one_length() {
     }
 }
 
+#[test]
+#[ignore = "needs chromium: run by make test"]
+fn pages_without_titles_are_untitled_only_where_titles_are_read() {
+    let mut browser = Browser::start();
+    for (mode, heading) in [
+        ("pipeline", "200Untitled".to_owned()),
+        ("classic", format!("200https://a.test/{}", "x".repeat(500))),
+    ] {
+        let url = format!("https://a.test/{}", "x".repeat(500));
+        let page = json!({"url": url, "title": null, "outcome": "page", "status": 200, "at": 1});
+        let web = serving(&json!({"version": 1, "mode": mode, "phase": "running", "latest": [page]}));
+        browser.call(
+            "Emulation.setDeviceMetricsOverride",
+            json!({"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": true}),
+        );
+        open(&mut browser, web.port());
+        browser.until("document.querySelector('#latest .heading') !== null");
+        assert_eq!(browser.evaluate("document.querySelector('#latest .heading').textContent"), heading);
+        assert_eq!(browser.evaluate("document.querySelectorAll('#latest a').length"), 1);
+        assert_eq!(browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), true, "{mode}");
+        // It does not connect again any more.
+        browser.navigate("about:blank");
+    }
+}
+
+#[test]
+#[ignore = "needs chromium: run by make test"]
+fn urls_that_are_left_wait_for_the_next_run_only_if_there_can_be_one() {
+    let mut browser = Browser::start();
+    for (can_resume, note) in [(true, "for the next run"), (false, "not reached")] {
+        let web = serving(&json!({
+            "version": 1, "mode": "pipeline", "phase": "ended", "can_resume": can_resume, "queues": {"url_queue": 7},
+        }));
+        open(&mut browser, web.port());
+        browser.until(&format!("document.querySelector('#picture').textContent.includes('{note}')"));
+        browser.navigate("about:blank");
+    }
+}
+
 /// A status whose texts are hostile and whose numbers are enormous.
 fn hostile_status() -> Value {
     let (long, most) = ("x".repeat(2_000), 9_007_199_254_740_991_u64);

@@ -1,6 +1,6 @@
 //! What a terminal shows while a crawl runs, and what is left of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -8,6 +8,9 @@ use rustix::process::Signal;
 use testweb::{Request, Response, Site, Web};
 
 use crate::common::{Crawl, Running, binary, linking_to, run, serve};
+use crate::dashboard::until;
+use crate::dashboard_page::free_port;
+use crate::http::Server;
 use crate::pipeline::Pipeline;
 use crate::state::StateDir;
 use crate::terminal::{Screen, Terminal};
@@ -184,6 +187,30 @@ fn suspended_crawl_leaves_the_screen_to_the_shell() {
 }
 
 #[test]
+fn ctrl_z_suspends_a_process_also_after_its_crawl() {
+    let web = slow_web(Duration::from_millis(1500));
+    let directory = tempfile::tempdir().unwrap();
+    let id = directory.path().join("id");
+    // Standard output is a pipe that is full, and whose reader reads nothing: the summary cannot be printed.
+    let script =
+        "{ head -c 65536 /dev/zero; exec sh -c 'echo $$ > \"$ID\"; exec \"$@\"' sh \"$@\"; } | sleep 600";
+    let crawl = stuck(&web);
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(crawl.get_program()).args(crawl.get_args());
+    command.args(["--max-pages", "4"]).env("ID", &id);
+    let mut terminal = Terminal::run(&command, 80, 24);
+    terminal.until("the pages", |screen| screen.has(" of 4 pages · "));
+    terminal.until("the end of the crawl", |screen| !screen.has(" of 4 pages · "));
+    let id: i32 = std::fs::read_to_string(id).unwrap().trim().parse().unwrap();
+    let crawler = rustix::process::Pid::from_raw(id).unwrap();
+    rustix::process::kill_process(crawler, Signal::TSTP).unwrap();
+    until("the stop", || std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap().contains(") T "));
+    terminal.press(b"\x03");
+    rustix::process::kill_process(crawler, Signal::KILL).unwrap();
+    terminal.wait();
+}
+
+#[test]
 fn colours_can_be_turned_off() {
     let web = slow_web(Duration::from_millis(2500));
     for (variable, value, has_colours) in
@@ -319,23 +346,29 @@ fn hosts_that_hold_the_crawl_up_and_warnings_are_shown() {
     terminal.wait();
 }
 
-#[test]
-fn nearly_full_disk_is_a_warning() {
-    let mount = "mount -t tmpfs -o size=8m none \"$DIRECTORY\"";
-    let directory = tempfile::tempdir().unwrap();
+/// A command that runs another one, to be given as its arguments, with a file system of 8 MB in this directory; `None` if this
+/// system does not let users mount file systems.
+fn on_small_disk(directory: &Path) -> Option<Command> {
     let unshared = |script: &str| {
+        let mount = "mount -t tmpfs -o size=8m none \"$DIRECTORY\"";
         let mut command = Command::new("unshare");
         command.args(["--map-root-user", "--mount", "sh", "-c", &format!("{mount} && {script}"), "sh"]);
-        command.env("DIRECTORY", directory.path());
+        command.env("DIRECTORY", directory);
         command
     };
     if !unshared("true").output().is_ok_and(|mounted| mounted.status.success()) {
         eprintln!("skipped: this system does not let users mount file systems");
-        return;
+        return None;
     }
+    Some(unshared("exec \"$@\""))
+}
+
+#[test]
+fn nearly_full_disk_is_a_warning() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(mut command) = on_small_disk(directory.path()) else { return };
     let web = slow_web(Duration::from_secs(60));
     let crawl = stuck(&web);
-    let mut command = unshared("exec \"$@\"");
     command.arg(crawl.get_program()).args(crawl.get_args());
     command.args(["--module", &format!("jsonl={}", directory.path().join("pages.jsonl").display())]);
     let mut terminal = Terminal::run(&command, 120, 24);
@@ -343,6 +376,42 @@ fn nearly_full_disk_is_a_warning() {
     terminal.until("a warning", |screen| screen.has("! disk nearly full: 8.") && screen.has(&warning));
     terminal.signal(Signal::KILL);
     terminal.wait();
+}
+
+#[test]
+fn nearly_full_disk_is_logged_once_and_on_the_dashboard_and_in_the_metrics() {
+    let web = slow_web(Duration::from_secs(60));
+    let (url, directories) = (web.url("/"), tempfile::tempdir().unwrap());
+    let (small, pages) = (directories.path().join("small"), directories.path().join("pages"));
+    [&small, &pages].into_iter().for_each(|path| std::fs::create_dir(path).unwrap());
+    let classic = Crawl::of(&*url).into_directory(&pages).with("--timeout 2m").command();
+    for (number, crawl) in [stuck(&web), classic].into_iter().enumerate() {
+        let Some(mut command) = on_small_disk(&small) else { return };
+        let log = directories.path().join(format!("log-{number}"));
+        let port = free_port();
+        command.arg(crawl.get_program()).args(crawl.get_args()).args(["--quiet", "--dashboard"]);
+        command.args([&port.to_string(), "--report", &small.join("report.html").display().to_string()]);
+        command.args(["--log", &log.display().to_string()]);
+        let mut crawl = Running::start(command, directories.path().to_owned(), None);
+        let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+        crawl.until("a warning", |_| logged().contains("disk nearly full"));
+        let server = Server { port };
+        let warning = server.status()["warnings"][0].to_string();
+        assert!(warning.contains("disk nearly full: 8.") && warning.contains("report.html"), "{warning}");
+        let metrics = server.get("/metrics").body;
+        let free = metrics.lines().find_map(|line| line.strip_prefix("crawler_disk_free_bytes "));
+        let free: f64 = free.unwrap().parse().unwrap();
+        assert!((8e6..8.4e6).contains(&free), "{free}");
+        // It is checked every five seconds, and the warning has a number that may change.
+        let elapsed = || server.status()["elapsed"].as_f64().unwrap();
+        let first = elapsed();
+        until("further checks", || elapsed() > first + 11.0);
+        let text = logged();
+        assert_eq!(text.matches(" WARN ").count(), 1, "{text}");
+        assert!(text.contains("] notice: disk nearly full: 8."), "{text}");
+        crawl.signal(Signal::KILL);
+        crawl.status();
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use serde_json::Value;
 use testweb::{Request, Response, Site, Web};
 
 use crate::common::{Running, binary, linking_to, run, serve};
+use crate::dashboard::until;
 use crate::pipeline::Pipeline;
 use crate::state::StateDir;
 
@@ -35,6 +36,13 @@ fn waiting_crawl(web: &Web, place: &StateDir) -> Running {
         String::from_utf8_lossy(&why.stdout).contains("outcome: page")
     });
     crawl
+}
+
+/// Suspends a process, as Ctrl-Z does.
+pub fn suspend(process: &Running) {
+    process.signal(Signal::STOP);
+    let stat = format!("/proc/{}/stat", process.id());
+    until("the stop", || fs::read_to_string(&stat).unwrap().contains(") T "));
 }
 
 fn status(place: &StateDir) -> Value {
@@ -136,6 +144,29 @@ fn hundred_readers_and_stalled_connections_do_not_stop_the_crawl() {
     let ended = crawl.wait().expect(0);
     assert!(failed.is_empty(), "{} readers failed: {failed:?}", failed.len());
     assert_eq!(crate::pipeline::objects_in(&place.path("lines")).len() as u64, ended.outcomes()["page"]);
+}
+
+#[test]
+fn readers_of_a_suspended_crawl_name_its_process_instead_of_waiting() {
+    let (web, place) = (slow_site(), StateDir::new());
+    let crawl = waiting_crawl(&web, &place);
+    suspend(&crawl);
+    let (state, url) = (place.state(), web.url("/"));
+    let id = crawl.id();
+    for query in
+        [&["status", &state][..], &["why", &url, "--state", &state], &["show", &url, "--state", &state]]
+    {
+        let ended = run(query).expect(1);
+        let words = format!(
+            "crawler: cannot read the state in '{state}': the process that uses it (pid {id}) is suspended; \
+             continue it with 'fg' or 'kill -CONT {id}'\n"
+        );
+        assert_eq!(ended.stderr, words);
+    }
+    crawl.signal(Signal::CONT);
+    assert_eq!(status(&place)["state"], "running");
+    crawl.signal(Signal::KILL);
+    crawl.wait().expect(137);
 }
 
 #[test]

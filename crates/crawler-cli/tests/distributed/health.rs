@@ -56,7 +56,7 @@ fn roles_that_stay_are_healthy_before_and_after_their_crawl() {
             poll("health after the end", INTERVAL, || server.get(STUCK_AT_ONCE).status == 200);
             assert_eq!(metric(server, "crawler_phase{phase=\"running\"}"), Some(0.0));
             assert_eq!(metric(server, "crawler_phase{phase=\"ended\"}"), Some(1.0));
-            assert!(server.get("/readyz").body.starts_with("ended: "));
+            assert_eq!(server.get("/readyz").body, "ended\n");
         }
         fixture.run(&["purge"]);
     }
@@ -84,6 +84,9 @@ fn roles_are_healthy_and_report_while_redis_is_away() {
         poll("readiness", INTERVAL, || server.get("/readyz").status == 200);
         assert_eq!(server.get(STUCK_AT_ONCE).status, 503, "the time of the request counts");
     }
+    let free = "crawler_disk_free_bytes";
+    poll("the room for its part files", INTERVAL, || metric(servers[1], free) > Some(0.0));
+    assert_eq!(metric(servers[0], free), None, "the frontier writes no files");
     assert_eq!(servers[0].get("/healthz?stuck-after=soon").status, 400);
 
     proxy.set_mode(Mode::Refuse);

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::ClassicCrawl;
 use super::task_budget::TaskRequests;
-use crate::backend::Snapshot;
+use crate::backend::{Snapshot, WaitReason, WaitingHost};
 use crate::crawl_view::{CrawlMonitor, CrawlPhase, CrawlView, Limits};
 use crate::fetch::http::Download;
+use crate::fetch::robots::waits::RobotsWaits;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::page::declared_language;
@@ -26,6 +27,7 @@ pub(super) type ClassicStatusCallback = Arc<dyn Fn(&CrawlView) + Send + Sync>;
 pub(super) struct ClassicStatus {
     monitor: CrawlMonitor,
     recorder: Recorder,
+    robots_waits: RobotsWaits,
     callback: Option<ClassicStatusCallback>,
 }
 
@@ -36,7 +38,8 @@ impl ClassicStatus {
         let limits = Limits { max_depth, delay, ..Limits::default() };
         let monitor = CrawlMonitor::new(Duration::ZERO, Statistics::default(), limits);
         let recorder = monitor.recorders.add();
-        ClassicStatus { monitor, recorder, callback: crawl.on_status.clone() }
+        let (robots_waits, callback) = (crawl.robots_waits.clone(), crawl.on_status.clone());
+        ClassicStatus { monitor, recorder, robots_waits, callback }
     }
 
     /// Where requests are recorded.
@@ -66,7 +69,10 @@ impl ClassicStatus {
         let snapshot = snapshot(stats);
         self.monitor.recorders.sample(&snapshot, self.monitor.elapsed());
         if let Some(callback) = &self.callback {
-            callback(&self.monitor.view(snapshot));
+            let mut view = self.monitor.view(snapshot);
+            view.snapshot.waiting_hosts.extend(waiting_host(&view));
+            self.robots_waits.add_to(&mut view.snapshot.waiting_hosts);
+            callback(&view);
         }
     }
 
@@ -88,6 +94,14 @@ pub(super) fn page_facts(page: &Download) -> PageFacts {
     let language = declared_language(page.media, page.content_type.as_deref(), header, &page.body);
     let (bytes, is_truncated) = (page.body.len() as u64, page.truncated);
     PageFacts { title: String::new(), language, bytes, is_truncated }
+}
+
+/// The host of the crawl, and the delay for which its URLs wait.
+fn waiting_host(view: &CrawlView) -> Option<WaitingHost> {
+    let (host, statistics) = view.statistics.hosts.top(1, |host| host.requests).pop()?;
+    let (waiting, delay) = (view.snapshot.pending(), Duration::from_millis(statistics.delay_ms.into()));
+    let holds_up = waiting > 0 && !delay.is_zero() && !matches!(view.phase, CrawlPhase::Ended(_));
+    holds_up.then(|| WaitingHost { host: host.to_owned(), waiting, leased: 0, why: WaitReason::Delay(delay) })
 }
 
 /// The counts of a classic crawl.

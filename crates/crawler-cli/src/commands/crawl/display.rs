@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,12 +16,13 @@ use crawler::internal::stop::StopHandleInternals as _;
 
 use super::json::ProgressJson;
 use super::{plan, resume_hints};
-use crate::args::{CrawlOptions, ProgressForm, Verbosity, output_path};
+use crate::args::{CrawlOptions, ProgressForm, Verbosity};
 use crate::dashboard::{AnnouncementForm, Dashboard, DashboardConfig, Source};
 use crate::live::disk_space::DiskSpace;
 use crate::live::remaining::History;
 use crate::live::screen;
 use crate::live::status::LiveStatus;
+use crate::live::warnings::is_new;
 use crate::log;
 use crate::printable::print_error;
 use crate::progress::PLAIN_INTERVAL;
@@ -38,6 +38,7 @@ pub struct Display {
     started: Instant,
     robots_waits: RobotsWaits,
     proxy_health: ProxyHealth,
+    disk_space: DiskSpace,
     stop: StopHandle,
     /// Whether other processes send the requests.
     is_distributed: bool,
@@ -59,7 +60,6 @@ enum Form {
 /// What was shown before.
 struct Memory {
     history: History,
-    disk_space: DiskSpace,
     last_plain_line: Instant,
     /// The warnings of the last plain line.
     warnings: Vec<String>,
@@ -73,7 +73,6 @@ impl Display {
         let started = Instant::now();
         let memory = Mutex::new(Memory {
             history: History::default(),
-            disk_space: DiskSpace::new(written_paths(options)),
             last_plain_line: started,
             warnings: Vec::new(),
             last_view: None,
@@ -84,6 +83,7 @@ impl Display {
             started,
             robots_waits: RobotsWaits::default(),
             proxy_health: ProxyHealth::default(),
+            disk_space: DiskSpace::new(options.written_paths()),
             stop,
             is_distributed: options.distributed.redis.is_some(),
             notices: Vec::new(),
@@ -107,16 +107,18 @@ impl Display {
         &self.proxy_health
     }
 
-    /// Keeps the display right: repaints it when the terminal changes, and prints, now and then, that sites wait for a
-    /// robots.txt, if nothing else shows it.
+    /// The file systems to which the crawl writes, to be shown.
+    pub fn disk_space(&self) -> &DiskSpace {
+        &self.disk_space
+    }
+
+    /// Keeps the display right: repaints it while the crawl is stopping, and prints, now and then, that sites wait for a robots.txt,
+    /// if nothing else shows it.
     pub async fn maintain(&self) -> Infallible {
         match self.form {
-            Form::Live => tokio::select! {
-                never = screen::follow_the_terminal() => never,
-                never = self.show_stopping(), if !self.is_distributed => never,
-            },
+            Form::Live if !self.is_distributed => self.show_stopping().await,
             Form::Nothing => self.robots_waits.report(|message| self.print_logged(message)).await,
-            Form::Plain | Form::Json => std::future::pending().await,
+            Form::Live | Form::Plain | Form::Json => std::future::pending().await,
         }
     }
 
@@ -154,6 +156,8 @@ impl Display {
 
     /// The same, with these warnings.
     pub fn show_with(&self, view: &CrawlView, warnings: Vec<String>) {
+        // Logged, also if nothing is shown.
+        self.disk_space.check();
         let mut memory = self.memory();
         let is_first = memory.last_view.replace((Instant::now(), view.clone())).is_none();
         if is_first {
@@ -202,7 +206,7 @@ impl Display {
         let mut status = LiveStatus::new(view, &mut memory.history);
         status.warnings.extend(warnings);
         status.add_proxy_outage(&self.proxy_health);
-        status.warnings.extend_from_slice(memory.disk_space.warnings());
+        status.warnings.extend(self.disk_space.warnings());
         status.add_robots_wait(&self.robots_waits);
         if self.stop.is_stop_requested() {
             status.set_stopping();
@@ -215,7 +219,7 @@ impl Display {
 
     /// Prints the warnings that the last line did not have, and a line.
     fn print_plain(&self, status: &LiveStatus, memory: &mut Memory) {
-        for warning in new_warnings(&status.warnings, &memory.warnings) {
+        for warning in status.warnings.iter().filter(|warning| is_new(warning, &memory.warnings)) {
             screen::print(&format!("warning: {warning}"));
         }
         memory.warnings.clone_from(&status.warnings);
@@ -242,7 +246,6 @@ impl Display {
         self.print_logged(message);
     }
 
-    /// Prints the URLs of the dashboard and the metrics.
     /// Starts the dashboard and the metrics, if they are wanted, and prints their addresses. Prints the error if that fails.
     pub fn start_dashboard(
         self: &Arc<Display>,
@@ -299,19 +302,6 @@ impl Form {
             ProgressForm::Auto => Form::Plain,
         }
     }
-}
-
-/// Where a crawl writes to.
-fn written_paths(options: &CrawlOptions) -> impl Iterator<Item = PathBuf> {
-    let outputs = options.module.iter().filter_map(|module| output_path(module));
-    options.state.clone().into_iter().chain(outputs)
-}
-
-/// The warnings that are about something else than the earlier ones: their numbers may have changed.
-fn new_warnings<'w>(warnings: &'w [String], earlier: &[String]) -> impl Iterator<Item = &'w String> {
-    let subject = |warning: &String| warning.replace(|c: char| c.is_ascii_digit(), "");
-    let earlier: Vec<String> = earlier.iter().map(subject).collect();
-    warnings.iter().filter(move |warning| !earlier.contains(&subject(warning)))
 }
 
 fn print_json(progress: &ProgressJson<'_>) {

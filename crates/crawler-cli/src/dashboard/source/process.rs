@@ -16,6 +16,7 @@ use super::super::view::{Mode, View};
 use super::{Health, blocked};
 use crate::args::CrawlOptions;
 use crate::commands::inspect::{self, IN_MEMORY};
+use crate::live::disk_space::DiskSpace;
 
 /// Where the pages of a classic crawl are.
 pub(super) const PAGES_ARE_FILES: &str = "the pages of a classic crawl are files in its page directory";
@@ -34,6 +35,7 @@ struct Shared {
     is_worker: bool,
     control: Option<CrawlControl>,
     proxy_health: ProxyHealth,
+    disk_space: DiskSpace,
     /// The options of a pipeline.
     options: Option<CrawlOptions>,
     latest: Mutex<Option<(Instant, CrawlView)>>,
@@ -41,9 +43,24 @@ struct Shared {
 
 impl ProcessSource {
     /// A crawl that will report, and cannot be changed; or one worker of a distributed crawl.
-    pub fn new(name: String, mode: Mode, is_worker: bool, proxy_health: ProxyHealth) -> ProcessSource {
+    pub fn new(
+        name: String,
+        mode: Mode,
+        is_worker: bool,
+        proxy_health: ProxyHealth,
+        disk_space: DiskSpace,
+    ) -> ProcessSource {
         let (control, options, latest) = (None, None, Mutex::default());
-        ProcessSource(Arc::new(Shared { name, mode, is_worker, control, proxy_health, options, latest }))
+        ProcessSource(Arc::new(Shared {
+            name,
+            mode,
+            is_worker,
+            control,
+            proxy_health,
+            disk_space,
+            options,
+            latest,
+        }))
     }
 
     /// A pipeline with these options, which the dashboard can change.
@@ -51,6 +68,7 @@ impl ProcessSource {
         options: &CrawlOptions,
         control: CrawlControl,
         proxy_health: ProxyHealth,
+        disk_space: DiskSpace,
     ) -> ProcessSource {
         let mut name = options.seeds.first().map(|seed| short_name(seed)).unwrap_or_default();
         if options.seeds.len() > 1 {
@@ -65,6 +83,7 @@ impl ProcessSource {
             is_worker: false,
             control: Some(control),
             proxy_health,
+            disk_space,
             options: Some(options.clone()),
             latest: Mutex::default(),
         }))
@@ -75,9 +94,15 @@ impl ProcessSource {
         self.0.proxy_health.clone()
     }
 
-    /// Takes a report of the crawl.
-    pub fn update(&self, view: &CrawlView) {
+    /// Takes a report of the crawl, and checks the file systems to which it writes. Returns and logs the new warnings about them.
+    pub fn update(&self, view: &CrawlView) -> Vec<String> {
         *self.latest() = Some((Instant::now(), view.clone()));
+        self.0.disk_space.check()
+    }
+
+    /// The process has joined a crawl that writes these files and directories.
+    pub fn writes_to(&self, paths: Vec<PathBuf>) {
+        self.0.disk_space.watch(paths);
     }
 
     /// The process has left its crawl, and waits for the next one. A crawl that has ended is still shown.
@@ -96,7 +121,9 @@ impl ProcessSource {
     }
 
     pub(super) fn view(&self) -> View {
-        let mut view = View { is_worker: self.0.is_worker, ..View::starting(&self.0.name, self.0.mode) };
+        let starting = View::starting(&self.0.name, self.0.mode);
+        let can_resume = starting.can_resume || self.state_directory().is_some();
+        let mut view = View { is_worker: self.0.is_worker, can_resume, ..starting };
         match &*self.latest() {
             Some((_, crawl)) => view.crawl = crawl.clone(),
             None => view.is_waiting = self.is_role(),
@@ -104,6 +131,9 @@ impl ProcessSource {
         if let Some(control) = &self.0.control {
             view.can_act = !matches!(view.crawl.phase, CrawlPhase::Ended(_));
             view.blocked = blocked(control.settings());
+        }
+        if !view.is_waiting {
+            view.add_disk_space(&self.0.disk_space);
         }
         view.warnings.extend(self.0.proxy_health.outage().map(|outage| outage.to_string()));
         view

@@ -17,6 +17,7 @@ use super::{Reading, blocked};
 use crate::commands::change::explain_distributed;
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::with_hint;
+use crate::live::disk_space::DiskSpace;
 
 /// How long to wait for a connection, and for a reply: less than viewers wait for a message.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -25,6 +26,8 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(3);
 /// A distributed crawl.
 pub struct RedisSource {
     shared: SharedCrawl,
+    /// Where this process writes.
+    disk_space: DiskSpace,
     /// The connection, unless it failed.
     attached: Mutex<Option<Attached>>,
 }
@@ -54,7 +57,12 @@ impl RedisSource {
         (options.retry_forever, options.connect_timeout) = (false, CONNECT_TIMEOUT);
         options.stop = StopHandle::new();
         options.notice = Arc::new(|_| {});
-        RedisSource { shared, attached: Mutex::default() }
+        RedisSource { shared, disk_space: DiskSpace::default(), attached: Mutex::default() }
+    }
+
+    /// The crawl of a process that writes to these file systems.
+    pub fn with_disk_space(self, disk_space: DiskSpace) -> RedisSource {
+        RedisSource { disk_space, ..self }
     }
 
     pub(super) fn shared(&self) -> SharedCrawl {
@@ -76,7 +84,10 @@ impl RedisSource {
             }
         });
         match read.await {
-            Ok(view) => Reading { view, failure: None },
+            Ok(mut view) => {
+                view.add_disk_space(&self.disk_space);
+                Reading { view, failure: None }
+            }
             Err(RedisFailure { reason, is_up, has_no_crawl }) => {
                 let view = if has_no_crawl { self.waiting_view() } else { last.clone() };
                 Reading { view: View { redis_up: Some(is_up), ..view }, failure: Some(reason) }

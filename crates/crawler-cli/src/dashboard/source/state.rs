@@ -12,17 +12,20 @@ use super::super::view::{Mode, View};
 use super::{blocked, in_thread};
 use crate::commands::change::explain;
 use crate::commands::with_hint;
+use crate::live::disk_space::DiskSpace;
 
 /// The crawl in a state directory.
 pub struct StateSource {
     directory: PathBuf,
     /// What was read when no process ran the crawl, and when the files were changed before that.
     at_rest: Arc<Mutex<Option<(SystemTime, View)>>>,
+    disk_space: DiskSpace,
 }
 
 impl StateSource {
     pub fn new(directory: PathBuf) -> StateSource {
-        StateSource { directory, at_rest: Arc::default() }
+        let disk_space = DiskSpace::new([directory.clone()]);
+        StateSource { directory, at_rest: Arc::default(), disk_space }
     }
 
     pub(super) fn directory(&self) -> PathBuf {
@@ -31,7 +34,13 @@ impl StateSource {
 
     pub(super) async fn view(&self) -> Result<View, String> {
         let (directory, at_rest) = (self.directory.clone(), Arc::clone(&self.at_rest));
-        in_thread(move || read(&directory, &at_rest)).await?
+        let disk_space = self.disk_space.clone();
+        in_thread(move || {
+            let mut view = read(&directory, &at_rest)?;
+            view.add_disk_space(&disk_space);
+            Ok(view)
+        })
+        .await?
     }
 
     pub(super) async fn act(&self, action: ControlAction) -> Result<String, String> {
@@ -58,6 +67,7 @@ fn read(directory: &Path, at_rest: &Mutex<Option<(SystemTime, View)>>) -> Result
     let view = View {
         crawl: status.view(),
         can_act: status.process.is_some(),
+        can_resume: true,
         blocked: blocked(status.live),
         ..View::starting(&directory.display().to_string(), Mode::Pipeline)
     };

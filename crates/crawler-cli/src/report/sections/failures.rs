@@ -98,10 +98,10 @@ pub fn failed(content: &ReportContent) -> Section<'static> {
         sentence += &format!("; the first {} are listed", number(failed.rows.len() as u64));
     }
     if temporary > 0 {
-        sentence += &format!(
-            ". {} failed temporarily: crawler resume --retry-failed fetches them again",
-            number(temporary)
-        );
+        sentence += &format!(". {} failed temporarily", number(temporary));
+        if content.can_resume {
+            sentence += ": crawler resume DIR --retry-failed fetches them again";
+        }
     }
     section.say(sentence + ".");
     let most_pages = if failed.rows.len() > MANY_FAILED { 1 } else { usize::MAX };

@@ -1,6 +1,7 @@
-//! Locks the directory of a state, so that only one process uses it.
+//! Locks the directory of a state, so that only one process uses it, and finds the process that does.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::super::BackendError;
@@ -25,6 +26,32 @@ impl Lock {
         })?;
         if file_lock::lock(&file) { Ok(Lock(file)) } else { Err(in_use(directory)) }
     }
+}
+
+/// The process that has locked a directory; `None` if there is none, or the system does not report it, which only Linux does.
+pub(super) fn holder(directory: &Path) -> Option<u32> {
+    let inode = fs::metadata(directory.join(LOCK_FILE)).ok()?.ino().to_string();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let mut holders = locks.lines().filter_map(|line| {
+        // A number, FLOCK, the mode, the access, the process, and the device with the inode.
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, "FLOCK", _, _, process, file, ..] = fields[..] else { return None };
+        (file.rsplit(':').next() == Some(&*inode)).then_some(process)
+    });
+    // The device is not always that of the file's metadata: two files may have the same inode.
+    let holder = holders.next().filter(|_| holders.next().is_none())?;
+    // A process that this one cannot see, for instance in another container, has no positive number.
+    holder.parse().ok().filter(|process| *process > 0)
+}
+
+/// The process that has locked a directory, if it is suspended: by Ctrl-Z, `kill -STOP` or a debugger.
+pub(super) fn suspended_holder(directory: &Path) -> Option<u32> {
+    holder(directory).filter(|process| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        // The state follows the name of the program, which may have spaces and parentheses.
+        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+        matches!(state, Some('T' | 't'))
+    })
 }
 
 /// The error for a state that another process uses.

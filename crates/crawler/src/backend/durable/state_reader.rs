@@ -13,6 +13,7 @@ use super::super::linking_pages::{FoundLinks, LinkTargets, LinkingPages};
 use super::super::stored_url::StoredUrl;
 use super::super::{Snapshot, WaitReason};
 use super::file_reader::FileReader;
+use super::lock;
 use super::open::{check_is_directory, read_hash_key};
 use super::outputs::RecordedOutput;
 use super::socket::{self, QueryError};
@@ -32,8 +33,8 @@ use crate::task::Depth;
 use crate::task_kind::TaskKind;
 use crate::visit::VisitRecord;
 
-/// How often a state that is in use is tried again if its process does not reply: the process may be starting or exiting, or
-/// other readers use the state.
+/// How often a state that is in use, without a process that listens, is tried again: the process may be starting or exiting,
+/// or other readers use the state. Each attempt takes a second.
 const ATTEMPTS: u32 = 20;
 
 /// How long a reader that searches pages leaves the state to others, again and again. They try to lock it more often.
@@ -139,8 +140,11 @@ impl StateReader {
         loop {
             attempts += 1;
             // While the lock is waited for, the process replies at once.
-            if let Ok(StateReply::Status(_)) = socket::send(directory, &StateQuery::Status) {
-                return Ok(StateReader(StateAccess::Process(directory.to_owned())));
+            match socket::send(directory, &StateQuery::Status) {
+                Ok(StateReply::Status(_)) => return Ok(StateReader(StateAccess::Process(directory.to_owned()))),
+                Ok(other) => return Err(other.unexpected()),
+                Err(QueryError::Failed(error)) => return Err(error),
+                Err(QueryError::NoProcess) => {}
             }
             let started = Instant::now();
             match open(directory) {
@@ -149,8 +153,15 @@ impl StateReader {
                     let until = Instant::now() + (USE_PER_OPENING * started.elapsed()).min(MAX_USE);
                     return Ok(StateReader(StateAccess::File(reader, directory.to_owned(), until)));
                 }
-                Err(Error::State(error))
-                    if error.kind() == StorageErrorKind::InUse && attempts < ATTEMPTS => {}
+                Err(Error::State(error)) if error.kind() == StorageErrorKind::InUse => {
+                    // It was suspended before it listened, or after.
+                    if let Some(process) = lock::suspended_holder(directory) {
+                        return Err(socket::suspended(directory, process));
+                    }
+                    if attempts >= ATTEMPTS {
+                        return Err(Error::State(error));
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -234,12 +234,13 @@ const showLatest = (status) => {
     return;
   }
   const latest = list(status.latest).slice().sort((one, other) => finite(other.at) - finite(one.at)).slice(0, 50);
-  each(parent, latest, (entry) => `${entry.at} ${entry.url}`, makeLatest, () => {});
+  each(parent, latest, (entry) => `${entry.at} ${entry.url}`, (entry) => makeLatest(entry, status.mode !== "classic"), () => {});
   say(byId("no-latest"), finite((status.totals || {}).requests) > 0 ? "They are known only while the crawl runs." : "No URL yet.");
   hide(byId("no-latest"), latest.length > 0);
 };
 
-const makeLatest = (entry) => {
+// A crawl in classic mode reads no titles: the URL of a page stands alone.
+const makeLatest = (entry, hasTitles) => {
   const status = finite(entry.status);
   const outcome = plain(entry.outcome);
   const title = plain(entry.title);
@@ -247,8 +248,16 @@ const makeLatest = (entry) => {
   const facts = [clock(entry.at), Number.isFinite(entry.ms) ? milliseconds(entry.ms) : "", entry.bytes > 0 ? bytes(entry.bytes) : "",
     Number.isFinite(entry.depth) ? `depth ${number(entry.depth)}` : ""];
   const heading = element("p", "heading", element("span", `status ${STATUS_TONES[Math.floor(status / 100)] || "rest"}`, status > 0 ? String(status) : "–"));
-  heading.append(element("bdi", isPage ? "" : "muted", isPage ? title || "Untitled" : outcome));
-  const line = element("p", "where", link(entry.url));
+  const where = link(entry.url);
+  const parts = [heading];
+  if (isPage && !hasTitles) {
+    heading.append(where);
+    heading.classList.add("where");
+  } else {
+    heading.append(element("bdi", isPage ? "" : "muted", isPage ? title || "Untitled" : outcome));
+    parts.push(element("p", "where", where));
+  }
+  parts.push(element("p", "aside", facts.filter(Boolean).join(" · ")));
   const why = button("quiet bare", "Why?", `Why? ${plain(entry.url).slice(0, 200)}`, () => inspect("why", String(entry.url)));
-  return element("li", "", element("div", "", heading, line, element("p", "aside", facts.filter(Boolean).join(" · "))), why);
+  return element("li", "", element("div", "", ...parts), why);
 };

@@ -20,7 +20,7 @@ const stagesOf = (status) => {
     workers,
     all: [
       { key: "queue", name: "URL queue", count: finite(queues.url_queue) + finite(queues.overflow), where: "in the URL queue",
-        note: hasEnded ? "for the next run" : finite(queues.overflow) > 0 ? `${short(queues.overflow)} in the overflow` : "new URLs, in order" },
+        note: hasEnded ? (status.can_resume ? "for the next run" : "not reached") : finite(queues.overflow) > 0 ? `${short(queues.overflow)} in the overflow` : "new URLs, in order" },
       { key: "prioritizer", name: "Prioritizer", count: null, note: "assigns priorities" },
       { key: "priority", name: "Priority queues", count: waiting, where: "in the priority queues", note: "best first, by host" },
       { key: "router", name: "Router", count: null, note: "delay, one owner per domain" },
