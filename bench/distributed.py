@@ -40,6 +40,14 @@ MAX_COST_RATIO = 1.8
 MAX_ROUND_TRIPS = 3.0
 MAX_BYTES_PER_PENDING_URL = 200.0
 MAX_BYTES_PER_SEEN_URL = 40.0
+MAX_IDLE_PERCENT = 0.5
+
+CHAIN_PAGES = 300
+
+# The crew has started after some seconds.
+IDLE_WORKERS = 2
+IDLE_START_SECONDS = 4
+IDLE_SECONDS = 20
 
 
 @dataclass(frozen=True)
@@ -122,6 +130,11 @@ def main() -> None:
         unpack(site)
         with serve(site.directory(), SCRATCH / "server", keep_log=True) as server:
             compare(site, server, arguments.rounds, verdicts)
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
+        write_chain(Path(directory))
+        with serve(Path(directory), SCRATCH / "server") as server:
+            verdicts.append(chain(server, arguments.rounds))
+            verdicts.append(idle(server))
     verdicts.extend(memory())
     print("\nTargets")
     print("\n".join(verdicts))
@@ -199,22 +212,27 @@ def run_in_one_process(server: Server) -> Run:
     return Run(pages, cost.wall_seconds, cost.cpu_seconds)
 
 
+def start_crew(server: Server, redis_server: Redis, directory: str, workers: int, delay: str = "0") -> list[subprocess.Popen]:
+    """Starts a crawl with each role as a separate process, so that the CPU time of each is known: the frontier, then workers."""
+    environment = os.environ | {"CRAWLER_REDIS": redis_server.url}
+    submit = [CRAWLER, "submit", *pipeline_command(server.urls["http"])[2:]]
+    submit[submit.index("--delay") + 1] = delay
+    # `submit` has no option for the number of workers.
+    index = submit.index("--workers")
+    del submit[index:index + 2]
+    subprocess.run(submit, env=environment, cwd=directory, check=True, stdout=subprocess.DEVNULL)
+    return [subprocess.Popen([CRAWLER, *role], env=environment, cwd=directory, stdin=subprocess.DEVNULL)
+            for role in [["frontier", "-q"], *([["worker", "-q"]] * workers)]]
+
+
 def run_distributed(server: Server, workers: int) -> Run:
-    """Starts each role as a separate process, so that the CPU time of each is known."""
     with redis() as redis_server, tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
-        environment = os.environ | {"CRAWLER_REDIS": redis_server.url}
-        submit = [CRAWLER, "submit", *pipeline_command(server.urls["http"])[2:]]
-        # `submit` has no option for the number of workers.
-        index = submit.index("--workers")
-        del submit[index:index + 2]
-        roles = [["frontier", "-q"], *([["worker", "-q"]] * workers)]
         start, before = time.monotonic(), redis_server.cpu()
-        subprocess.run(submit, env=environment, cwd=directory, check=True, stdout=subprocess.DEVNULL)
-        children = [subprocess.Popen([CRAWLER, *role], env=environment, cwd=directory, stdin=subprocess.DEVNULL)
-                    for role in roles]
+        children = start_crew(server, redis_server, directory, workers)
         costs = [wait_for(child, start) for child in children]
         wall = time.monotonic() - start
         spent = redis_server.cpu() - before
+        environment = os.environ | {"CRAWLER_REDIS": redis_server.url}
         status = subprocess.run([CRAWLER, "status", "--json"], env=environment, check=True, capture_output=True)
         result = json.loads(status.stdout)
         if result["state"] != "finished":
@@ -236,6 +254,52 @@ def wait_for(child: subprocess.Popen, start: float) -> float:
             child.kill()
             raise Failed(f"a role did not exit within {RUN_TIMEOUT_SECONDS} s")
         time.sleep(0.01)
+
+
+def write_chain(directory: Path) -> None:
+    """Writes a site on which each page is known only when the page before it is completed."""
+    for number in range(CHAIN_PAGES):
+        name = "index.html" if number == 0 else f"{number}.html"
+        words = " ".join(f"word{number}x{word}" for word in range(200))
+        (directory / name).write_text(f'<p>{words}</p><a href="{number + 1}.html">next</a>')
+
+
+def chain(server: Server, rounds: int) -> str:
+    """Measures a crawl in which nothing can be batched."""
+    runs = [run_distributed(server, 1) for _ in range(rounds)]
+    run = sorted(runs, key=lambda run: run.wall)[len(runs) // 2]
+    trips, commands = run.round_trips / run.pages, run.commands / run.pages
+    print(f"\nA chain of {run.pages} pages, median of {rounds}\n"
+          f"  {1e3 * run.wall / run.pages:.1f} ms, {run.total():.0f} CPU µs, {trips:.2f} round trips and {commands:.2f} commands per page")
+    return verdict("a chain of pages: round trips to Redis per page", trips, MAX_ROUND_TRIPS)
+
+
+def idle(server: Server) -> str:
+    """Measures processes that wait for the delay of a host."""
+    with redis() as redis_server, tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
+        children = start_crew(server, redis_server, directory, IDLE_WORKERS, delay="600")
+
+        def spent() -> list[float]:
+            return [*(cpu_seconds(child.pid) for child in children), redis_server.cpu()]
+
+        try:
+            time.sleep(IDLE_START_SECONDS)
+            before = spent()
+            time.sleep(IDLE_SECONDS)
+            shares = [(after - before) / IDLE_SECONDS for before, after in zip(before, spent())]
+        finally:
+            for child in children:
+                child.kill()
+                child.wait()
+    names = ["frontier", *(["worker"] * IDLE_WORKERS), "Redis"]
+    print("\nAn idle crew: CPU in % of a core\n  " + " · ".join(f"{name} {100 * share:.2f}" for name, share in zip(names, shares)))
+    return verdict("an idle crew: CPU in % of a core", 100 * sum(shares), MAX_IDLE_PERCENT)
+
+
+def cpu_seconds(process: int) -> float:
+    """The CPU seconds of a running process."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory() -> list[str]:

@@ -33,7 +33,7 @@ use crate::fetch::http::AddressKinds;
 use crate::live_settings::LiveLimits;
 use crate::modules::output::{OutputPosition, OutputWrite};
 use crate::outcome::Outcome;
-use crate::prioritizer::{Priority, ServiceStats, SourceLink};
+use crate::prioritizer::{Prioritizer, Priority, ServiceStats, SourceLink};
 use crate::scope::RejectReason;
 use crate::similarity::{Fingerprint, HashKey};
 use crate::stats::{BodyBytes, RequestCounter};
@@ -581,11 +581,16 @@ pub trait Backend: Send + Sync + 'static {
     /// operation.
     fn admit(&self, urls: Vec<DiscoveredUrl>) -> impl BackendFuture<AdmitCounts>;
 
-    /// Hands up to `max` URLs to the prioritizer, in the order of admission. Waits up to `wait` for the first one.
+    /// Hands up to `max` URLs to the prioritizer, in the order of admission. Waits up to `wait` for the first one. URLs whose priorities
+    /// the backend knows are queued instead.
     fn take_unprioritized(&self, max: usize, wait: Duration) -> impl BackendFuture<Vec<UnprioritizedUrl>>;
 
     /// Puts URLs that the prioritizer took into the priority queues.
     fn enqueue_prioritized(&self, prioritized: Vec<(TaskId, Priority)>) -> impl BackendFuture<()>;
+
+    /// Lets the backend ask this prioritizer itself for priorities that are known without waiting. It does so while its queues
+    /// are locked, so it must be a prioritizer that uses nothing of the crawl.
+    fn set_prioritizer(&self, _prioritizer: &Arc<dyn Prioritizer>) {}
 
     /// Hands all URLs of these domains that wait with a priority to the prioritizer again. Returns how many there were.
     fn reprioritize(&self, _domains: Vec<Domain>) -> impl BackendFuture<usize> {

@@ -7,10 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::backend::{Backend, BackendError, TaskId, UnprioritizedUrl};
-use crate::prioritizer::{Candidate, Prioritizer, Priority};
-use crate::sitemap;
+use crate::prioritizer::{Candidate, Prioritizer, Priority, known_priority};
 use crate::stop::StopHandle;
-use crate::task_kind::TaskKind;
 
 /// URLs per operation: enough to make it cheap, few enough to keep the order of priorities.
 const BATCH: usize = 256;
@@ -110,12 +108,8 @@ impl<'p> PrioritizerCalls<'p> {
     fn add(&mut self, urls: Vec<UnprioritizedUrl>) -> Prioritized {
         let mut known = Vec::with_capacity(urls.len());
         for url in urls {
-            if let Some(priority) = fixed_priority(&url) {
-                known.push((url.task_id, priority));
-                continue;
-            }
             let (task_id, candidate) = (url.task_id, Candidate::from(url));
-            match self.prioritizer.known_priority(&candidate) {
+            match known_priority(self.prioritizer, &candidate) {
                 Some(priority) => known.push((task_id, priority)),
                 None => {
                     self.waiting.push((task_id, candidate));
@@ -140,16 +134,6 @@ impl<'p> PrioritizerCalls<'p> {
             }
         }
         Poll::Pending
-    }
-}
-
-/// The priority of a task that is no page. A requisite comes before further pages, so that the pages so far are complete.
-fn fixed_priority(url: &UnprioritizedUrl) -> Option<Priority> {
-    match TaskKind::from_task_url(&url.url) {
-        TaskKind::Page => None,
-        TaskKind::Sitemap => Some(sitemap::priority(url.depth)),
-        TaskKind::Requisite => Some(Priority::BEST),
-        TaskKind::Probe => Some(Priority::WORST),
     }
 }
 

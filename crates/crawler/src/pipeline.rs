@@ -104,7 +104,9 @@ pub struct Crawler {
     pub(crate) max_time: Option<Duration>,
     pub(crate) follow_duplicates: bool,
     pub(crate) settings: BackendConfig,
-    pub(crate) prioritizer: Box<dyn Prioritizer>,
+    pub(crate) prioritizer: Arc<dyn Prioritizer>,
+    /// Whether the prioritizer is the library's: the backend may ask it while its queues are locked.
+    pub(crate) has_builtin_prioritizer: bool,
     /// The prioritizer, if it is this one: snapshots have its counters.
     pub(crate) pagerank: Option<Arc<PageRank>>,
     pub(crate) modules: Vec<Box<dyn BuiltinModule>>,
@@ -224,7 +226,8 @@ impl Crawler {
             max_time: None,
             follow_duplicates: false,
             settings,
-            prioritizer: Box::new(DepthPopularity),
+            prioritizer: Arc::new(DepthPopularity),
+            has_builtin_prioritizer: true,
             pagerank: None,
             modules: Vec::new(),
             outputs: Vec::new(),
@@ -393,7 +396,8 @@ impl Crawler {
 
     /// Sets how priorities are computed; from depth and popularity by default.
     pub fn prioritizer(mut self, prioritizer: impl Prioritizer + 'static) -> Crawler {
-        self.prioritizer = Box::new(prioritizer);
+        self.prioritizer = Arc::new(prioritizer);
+        self.has_builtin_prioritizer = false;
         self.pagerank = None;
         self
     }

@@ -23,7 +23,9 @@ pub use self::queues::PriorityQueues;
 pub use self::random::Random;
 use crate::backend::UnprioritizedUrl;
 use crate::domain::Domain;
+use crate::sitemap;
 use crate::task::Depth;
+use crate::task_kind::TaskKind;
 
 /// The priority of a URL, from 0 (crawled first) to 100 (crawled last).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -203,6 +205,17 @@ impl<T: Prioritizer + ?Sized> Prioritizer for Arc<T> {
 
     fn take_revised_domains(&self) -> Vec<Domain> {
         (**self).take_revised_domains()
+    }
+}
+
+/// The priority of a task, if it is known without waiting. A task that is no page needs no prioritizer: a requisite comes before
+/// further pages, so that the pages so far are complete.
+pub(crate) fn known_priority(prioritizer: &dyn Prioritizer, candidate: &Candidate) -> Option<Priority> {
+    match TaskKind::from_task_url(&candidate.url) {
+        TaskKind::Page => prioritizer.known_priority(candidate),
+        TaskKind::Sitemap => Some(sitemap::priority(candidate.depth)),
+        TaskKind::Requisite => Some(Priority::BEST),
+        TaskKind::Probe => Some(Priority::WORST),
     }
 }
 

@@ -39,7 +39,7 @@ use crate::fetch::http::AddressKinds;
 use crate::live_settings::LiveLimits;
 use crate::log::HostEvent;
 use crate::modules::output::OutputPosition;
-use crate::prioritizer::{Priority, PriorityQueues};
+use crate::prioritizer::{Prioritizer, Priority, PriorityQueues};
 use crate::similarity::{
     ExactComparison, Fingerprint, HashKey, PageBody, ShingleCache, Threshold, Verdicts, VersionSimilarity,
 };
@@ -287,6 +287,18 @@ impl<S: Storage> LocalBackend<S> {
         Ok((leases, next_timer))
     }
 
+    /// Takes URLs whose priority is not known, and wakes those who have work. If there are none, the prioritizer is among them as long as
+    /// others wait.
+    fn try_take_unprioritized(&self, max: usize) -> Result<Vec<UnprioritizedUrl>, BackendError> {
+        let (urls, work) = {
+            let mut state = self.state();
+            let urls = state.take_unprioritized(max)?;
+            (urls, state.work())
+        };
+        self.wake(work);
+        Ok(urls)
+    }
+
     /// Runs an operation on the budgets, and wakes the requests that may reserve after it.
     fn with_budgets<T>(&self, operation: impl FnOnce(&mut LocalState<S>) -> T) -> T {
         let mut state = self.state();
@@ -370,8 +382,7 @@ impl<S: Storage> LocalBackend<S> {
 
 impl<S: Storage> Backend for LocalBackend<S> {
     async fn admit(&self, urls: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
-        let (admitted, commit) = self.atomically(|state| state.admit(&urls))?;
-        self.prioritizer.notify_one();
+        let (admitted, commit) = self.apply(|state| state.admit(&urls))?;
         self.wait_committed(commit).await?;
         Ok(admitted)
     }
@@ -381,13 +392,13 @@ impl<S: Storage> Backend for LocalBackend<S> {
         max: usize,
         wait: Duration,
     ) -> Result<Vec<UnprioritizedUrl>, BackendError> {
-        let urls = self.state().take_unprioritized(max)?;
+        let urls = self.try_take_unprioritized(max)?;
         if !urls.is_empty() || wait.is_zero() {
             return Ok(urls);
         }
         // A waiter that was woken and found nothing is woken again by the next change.
         let _ = timeout(wait, self.prioritizer.notified()).await;
-        self.state().take_unprioritized(max)
+        self.try_take_unprioritized(max)
     }
 
     async fn enqueue_prioritized(&self, prioritized: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
@@ -398,6 +409,10 @@ impl<S: Storage> Backend for LocalBackend<S> {
         };
         self.wake(work);
         Ok(())
+    }
+
+    fn set_prioritizer(&self, prioritizer: &Arc<dyn Prioritizer>) {
+        self.state().set_prioritizer(prioritizer);
     }
 
     async fn reprioritize(&self, domains: Vec<Domain>) -> Result<usize, BackendError> {

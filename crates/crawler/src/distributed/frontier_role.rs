@@ -233,6 +233,9 @@ impl FrontierRole<'_> {
         self.reported_service = None;
         let (prioritizer, stop) = (&*self.crawler.prioritizer, &self.crawler.stop);
         let backend = Arc::clone(process.backend());
+        if self.crawler.has_builtin_prioritizer {
+            backend.set_prioritizer(&self.crawler.prioritizer);
+        }
         let mut prioritizing = std::pin::pin!(frontier::run(&*backend, prioritizer, stop));
         process.restart_prioritizer()?;
         process.set_leasing(true);

@@ -14,7 +14,7 @@ use crate::fetch::proxy_health::ProxyHealth;
 use crate::fetch::robots::waits::RobotsWaits;
 use crate::live_settings::CrawlControl;
 use crate::modules::{BuiltinModule, BuiltinOutput, OutputSpec, Target};
-use crate::prioritizer::PageRank;
+use crate::prioritizer::{PageRank, Prioritizer};
 use crate::visit::RevisitAfter;
 
 /// The settings that only the command, tests and benchmarks change.
@@ -132,7 +132,8 @@ impl CrawlerInternals for Crawler {
 
     fn pagerank(self, pagerank: PageRank) -> Crawler {
         let pagerank = Arc::new(pagerank);
-        Crawler { pagerank: Some(Arc::clone(&pagerank)), ..self.prioritizer(pagerank) }
+        let prioritizer = Arc::clone(&pagerank) as Arc<dyn Prioritizer>;
+        Crawler { prioritizer, has_builtin_prioritizer: true, pagerank: Some(pagerank), ..self }
     }
 
     fn recrawl(mut self, recrawl: Recrawl) -> Crawler {

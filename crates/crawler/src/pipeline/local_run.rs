@@ -218,6 +218,9 @@ impl<R: Backend> LocalRun<'_, R> {
         live: LiveWorkers<R>,
     ) -> Result<CrawlEnd, BackendError> {
         let backend = &*self.backend;
+        if crawler.has_builtin_prioritizer {
+            backend.set_prioritizer(&crawler.prioritizer);
+        }
         let is_finished = tokio::select! {
             biased;
             finished = frontier::run(backend, &*crawler.prioritizer, &crawler.stop) => finished?,

@@ -3,6 +3,7 @@
 mod content;
 mod limits;
 mod pending;
+mod prioritization;
 mod requisites;
 mod visits;
 mod workers;
@@ -17,7 +18,7 @@ pub(crate) use self::content::{BorderCase, NewPage, StoreResult};
 use self::requisites::RequisiteQueue;
 use super::super::{
     AdmitCounts, BackendError, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, HostDelay, Lease,
-    NoRequest, Outlinks, Snapshot, TaskId, UnprioritizedUrl, WaitReason, WaitingHost, WorkerId, WorkerLoad,
+    NoRequest, Outlinks, Snapshot, TaskId, WaitReason, WaitingHost, WorkerId, WorkerLoad,
 };
 use super::BackendConfig;
 use super::budgets::{BudgetReservation, BudgetWait, Budgets};
@@ -33,7 +34,7 @@ use crate::log::HostEvent;
 use crate::modules::OutputWrite;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
-use crate::prioritizer::{Popularity, Priority, Random, SourceLink};
+use crate::prioritizer::{Popularity, Prioritizer, Random, SourceLink};
 use crate::sitemap;
 use crate::stats::BodyBytes;
 use crate::task::Depth;
@@ -59,6 +60,8 @@ pub(crate) struct LocalState<S: Storage> {
     pub(crate) address_kinds: HashMap<String, AddressKinds>,
     next_lease_id: u64,
     url_queue: VecDeque<QueuedTask>,
+    /// The prioritizer, if it may be asked while the state is locked.
+    prioritizer: Option<Arc<dyn Prioritizer>>,
     prioritizing: KeyedMap<TaskId, QueuedTask>,
     /// URLs that had a priority and get another one.
     reprioritizing: VecDeque<QueuedTask>,
@@ -122,6 +125,7 @@ impl<S: Storage> LocalState<S> {
             address_kinds: HashMap::new(),
             next_lease_id: 1,
             url_queue: VecDeque::new(),
+            prioritizer: None,
             prioritizing: KeyedMap::default(),
             reprioritizing: VecDeque::new(),
             requisites: RequisiteQueue::default(),
@@ -230,68 +234,11 @@ impl<S: Storage> LocalState<S> {
         Ok(())
     }
 
-    pub(crate) fn take_unprioritized(&mut self, max: usize) -> Result<Vec<UnprioritizedUrl>, BackendError> {
-        // After a resume, all URLs are still in the storage.
-        self.fill_url_queue()?;
-        self.queue_due()?;
-        if self.waiting.is_full() {
-            return Ok(Vec::new());
-        }
-        let count = max.min(self.config.queue_size.saturating_sub(self.prioritizing.len()));
-        let count = count.min(self.reprioritizing.len() + self.url_queue.len());
-        let mut unprioritized = Vec::<UnprioritizedUrl>::with_capacity(count);
-        while unprioritized.len() < count {
-            let Some(mut task) = self.reprioritizing.pop_front().or_else(|| self.url_queue.pop_front())
-            else {
-                break;
-            };
-            // The links of a page often lead to one host after another.
-            let last = unprioritized.last().filter(|last| throttle_key(&last.url) == throttle_key(&task.url));
-            let domain = last.map_or_else(|| Domain::from_url_str(&task.url), |last| last.domain.clone());
-            task.domain = Some(domain.clone());
-            let linking_pages = self.popularity.linking_pages(&domain);
-            let depth = self.storage.depth(&task);
-            let (task_id, url, source_link) = (task.task_id, Arc::clone(&task.url), task.source_link.clone());
-            unprioritized.push(UnprioritizedUrl { task_id, url, domain, depth, linking_pages, source_link });
-            self.prioritizing.insert(task.task_id, task);
-        }
-        self.fill_url_queue()?;
-        Ok(unprioritized)
-    }
-
-    pub(crate) fn enqueue_prioritized(&mut self, prioritized: Vec<(TaskId, Priority)>) {
-        for (task_id, priority) in prioritized {
-            // A task that the prioritizer does not have was enqueued before.
-            if let Some(mut task) = self.prioritizing.remove(&task_id) {
-                task.queue = self.config.priority_queues.of(priority) as u8;
-                self.waiting.push(task, &self.cooldowns, &mut self.storage);
-            }
-        }
-    }
-
-    /// Takes back the URLs of a prioritizer that was stopped before it had decided about them.
-    pub(crate) fn restart_prioritizer(&mut self) {
-        let mut taken: Vec<QueuedTask> = self.prioritizing.drain().map(|(_, task)| task).collect();
-        taken.sort_by_key(|task| task.task_id);
-        self.reprioritizing.extend(taken);
-    }
-
-    /// Lets the prioritizer decide again about the URLs of these domains, as far as they still wait.
-    pub(crate) fn reprioritize(&mut self, domains: &[Domain]) -> Result<usize, BackendError> {
-        let mut tasks = self.waiting.take_domains(domains, &mut self.storage)?;
-        tasks.sort_by_key(|task| task.task_id);
-        for requisite in tasks.extract_if(.., |task| Self::is_requisite(&task.url)) {
-            self.waiting.push(requisite, &self.cooldowns, &mut self.storage);
-        }
-        let count = tasks.len();
-        self.reprioritizing.extend(tasks);
-        Ok(count)
-    }
-
     pub(crate) fn lease(&mut self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, BackendError> {
         self.queue_due()?;
         self.run_timers();
         self.offer_requisites()?;
+        self.prioritize_known();
         let requisites_only = self.budgets.pages_exhausted();
         let mut leases = Vec::new();
         while leases.len() < max {
@@ -582,9 +529,9 @@ impl<S: Storage> LocalState<S> {
 
     /// Who has something to do now.
     pub(crate) fn work(&mut self) -> Work {
-        let has_unprioritized = !self.url_queue.is_empty() || !self.reprioritizing.is_empty();
+        self.prioritize_known();
         Work {
-            prioritizer: has_unprioritized && !self.waiting.is_full(),
+            prioritizer: self.can_prioritize(),
             is_finished: self.unfinished() == 0,
             workers: self.waiting.take_workers_to_wake(),
             events: self.waiting.take_events(),

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::connection::Transaction;
 use super::keys::CrawlKeys;
 use super::messages::{Position, Reply, Session, encode};
 use super::records::LeaseRow;
-use super::write_if::WriteIf;
 use crate::backend::{AdmitCounts, WorkerId};
 
 /// How many tasks a batch changes, about: no more messages are applied until it is written.
@@ -83,51 +83,48 @@ impl RedisBatch {
     }
 
     /// Adds the commands that write the batch.
-    pub(super) fn write(&self, keys: &CrawlKeys, to: WriteIf) -> WriteIf {
+    pub(super) fn write(&self, keys: &CrawlKeys, to: &mut Transaction) {
         // The last batch may come after the frontier has let a crawl expire that has ended, hence KEEPTTL.
-        let mut to = to.write(("SET", keys.of("batch"), self.number, "KEEPTTL"));
+        to.write(("SET", keys.of("batch"), self.number, "KEEPTTL"));
         for (name, bytes) in [("checkpoint", &self.checkpoint), ("sessions", &self.sessions)] {
-            to = to.write(("SET", keys.of(name), bytes, "KEEPTTL"));
+            to.write(("SET", keys.of(name), bytes, "KEEPTTL"));
         }
         if let Some(status) = &self.status {
-            to = to.write(("SET", keys.of("status"), status));
+            to.write(("SET", keys.of("status"), status));
         }
         let RedisBatch { tasks, depths, reasons, pages, .. } = self;
         for (name, rows) in [("tasks", tasks), ("depths", depths), ("reasons", reasons), ("pages", pages)] {
-            to = to.write_rows(&keys.of(name), rows.iter().map(|(id, row)| (id.to_le_bytes(), row.as_ref())));
+            to.write_rows(&keys.of(name), rows.iter().map(|(id, row)| (id.to_le_bytes(), row.as_ref())));
         }
         let leases = self.leases.iter().map(|(id, row)| (id.to_le_bytes(), row.as_ref().map(encode)));
-        to = to.write_rows(&keys.of("leases"), leases);
-        to = to.write_rows(&keys.of("hosts"), self.hosts.iter().map(|(host, row)| (host, row.as_ref())));
-        to = to.write_rows(
-            &keys.of("domains"),
-            self.domains.iter().map(|(domain, pages)| (domain, Some(pages))),
-        );
+        to.write_rows(&keys.of("leases"), leases);
+        to.write_rows(&keys.of("hosts"), self.hosts.iter().map(|(host, row)| (host, row.as_ref())));
+        to.write_rows(&keys.of("domains"), self.domains.iter().map(|(domain, pages)| (domain, Some(pages))));
         let lastmods = self.lastmods.iter().map(|(id, lastmod)| (id.to_le_bytes(), Some(lastmod)));
-        to = to.write_rows(&keys.of("lastmods"), lastmods);
+        to.write_rows(&keys.of("lastmods"), lastmods);
         if !self.completed.is_empty() {
-            to = to.write(("RPUSH", keys.of("completed"), &self.completed));
+            to.write(("RPUSH", keys.of("completed"), &self.completed));
         }
         for (reply, AdmitCounts { new, seen }) in &self.admitted_seeds {
             let key = keys.seeds(*reply);
-            to = to.write(("HSET", &key, "new", new, "seen", seen)).write(("EXPIRE", &key, 60));
+            to.write(("HSET", &key, "new", new, "seen", seen));
+            to.write(("EXPIRE", &key, 60));
         }
         for worker in &self.ended_sessions {
             // A stream that is removed could start again with smaller IDs than the worker has read.
-            to = to.write(("XTRIM", keys.replies(*worker), "MAXLEN", 0));
+            to.write(("XTRIM", keys.replies(*worker), "MAXLEN", 0));
         }
         for (worker, (session, replies)) in &self.replies {
             let message = encode(&FrontierMessageRef { session: *session, replies });
-            to = to.write(("XADD", keys.replies(*worker), "*", "m", message));
+            to.write(("XADD", keys.replies(*worker), "*", "m", message));
         }
         for (worker, position) in &self.read {
-            to = to.write(("XTRIM", keys.replies(*worker), "MINID", position.to_string()));
+            to.write(("XTRIM", keys.replies(*worker), "MINID", position.to_string()));
         }
         if let Some(position) = self.applied {
-            to = to.write(("XTRIM", keys.of("urls"), "MINID", position.to_string()));
-            to = to.write(("SET", keys.of("applied"), position.to_string(), "KEEPTTL"));
+            to.write(("XTRIM", keys.of("urls"), "MINID", position.to_string()));
+            to.write(("SET", keys.of("applied"), position.to_string(), "KEEPTTL"));
         }
-        to
     }
 }
 

@@ -8,13 +8,14 @@ mod exchange;
 mod sent_links;
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use self::exchange::MessageExchange;
@@ -42,8 +43,8 @@ use crate::stats::{BodyBytes, RequestCounter};
 /// notices it from the numbers.
 const MAX_SILENCE: Duration = Duration::from_secs(5);
 
-/// How long requests wait for others, so that they share a message.
-const GATHERING: Duration = Duration::from_millis(2);
+/// How long requests wait for others, so that they share a message, while the frontier has not replied to all before them.
+const MAX_GATHERING: Duration = Duration::from_millis(5);
 
 /// How many messages are read at a time.
 const MAX_MESSAGES: usize = 100;
@@ -71,6 +72,8 @@ struct ClientShared {
     exchange: Mutex<MessageExchange>,
     /// Wakes the sender.
     to_send: Notify,
+    /// Wakes the sender, which gathers requests: a message of the frontier has arrived.
+    replied: Notify,
     /// Wakes the tasks that wait until fewer page bodies wait.
     bodies_stored: Notify,
     /// Wakes the tasks that wait for leases.
@@ -87,6 +90,7 @@ impl RemoteBackend {
         let shared = Arc::new(ClientShared {
             exchange: Mutex::new(MessageExchange::new(session)),
             to_send: Notify::new(),
+            replied: Notify::new(),
             bodies_stored: Notify::new(),
             leased: Notify::new(),
             data: crawl.data.clone(),
@@ -190,11 +194,28 @@ impl ClientShared {
     async fn send(&self) -> Result<Infallible> {
         loop {
             self.to_send.notified().await;
-            sleep(GATHERING).await;
+            let _ = timeout(MAX_GATHERING, self.gather()).await;
             while let Some((calls, body_bytes)) = self.next_calls()? {
                 self.data.connection.in_order(calls).await?;
                 self.working()?.body_bytes -= body_bytes;
                 self.bodies_stored.notify_waiters();
+            }
+        }
+    }
+
+    /// Waits while further requests can share the message without a delay for the first ones, which wait for the frontier anyway.
+    async fn gather(&self) {
+        // Operations that can start now do.
+        yield_now().await;
+        loop {
+            let mut replied = pin!(self.replied.notified());
+            replied.as_mut().enable();
+            if !self.exchange().is_gathering() {
+                return;
+            }
+            tokio::select! {
+                () = replied => {}
+                () = self.to_send.notified() => {}
             }
         }
     }
@@ -242,6 +263,7 @@ impl ClientShared {
                 self.to_send.notify_one();
             }
             drop(exchange);
+            self.replied.notify_waiters();
             self.leased.notify_waiters();
         }
     }
@@ -272,7 +294,7 @@ impl Backend for RemoteBackend {
     async fn lease(&self, _: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>> {
         let deadline = Instant::now() + wait;
         loop {
-            let mut leased = std::pin::pin!(self.shared.leased.notified());
+            let mut leased = pin!(self.shared.leased.notified());
             leased.as_mut().enable();
             let leases = self.shared.take_leases(max)?;
             if !leases.is_empty() {

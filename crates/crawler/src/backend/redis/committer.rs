@@ -10,9 +10,9 @@ use super::super::BackendError;
 use super::super::durable::checkpoint::Checkpoint;
 use super::Result;
 use super::batch::RedisBatch;
+use super::connection::Transaction;
 use super::frontier_process::{FrontierEnd, FrontierProcess};
 use super::messages::encode;
-use super::write_if::WriteIf;
 use crate::error::StorageErrorKind;
 use crate::log;
 
@@ -72,11 +72,12 @@ impl FrontierProcess {
 
     async fn write(&self, batch: RedisBatch) -> Result<Option<FrontierEnd>> {
         let last = if batch.number == 1 { String::new() } else { (batch.number - 1).to_string() };
-        let write = WriteIf::default().condition(("GET", self.data.keys.of("epoch")), self.epoch);
-        let write = batch.write(&self.data.keys, write.condition(("GET", self.data.keys.of("batch")), last));
+        let keys = &self.data.keys;
+        let mut write =
+            Transaction::new([(keys.of("epoch"), self.epoch.to_string()), (keys.of("batch"), last)]);
+        batch.write(keys, &mut write);
         let writing = std::time::Instant::now();
-        let failed: u8 =
-            self.data.connection.confirmed(write.call(&self.data.keys.base), self.confirmation).await?;
+        let failed: u8 = self.data.connection.confirmed(write.call(&keys.base), self.confirmation).await?;
         // A batch whose reply was lost is sent again.
         let is_written = match failed {
             2 => self.data.get::<Option<u64>>("batch").await? == Some(batch.number),

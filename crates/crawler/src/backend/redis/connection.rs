@@ -11,6 +11,7 @@ mod outage;
 mod servers;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,7 @@ use self::link::ServerConnection;
 pub use self::outage::Notice;
 use self::outage::{Outage, WaitingCommand};
 use self::servers::Servers;
+pub(super) use self::transaction::Transaction;
 use super::super::BackendError;
 use super::Result;
 use super::address::{Address, ServerAddress};
@@ -81,6 +83,8 @@ pub(super) struct Call {
     command: Cmd,
     /// Commands for one server that are sent and repeated together, instead of `command`.
     sequence: Option<Pipeline>,
+    /// A transaction, instead of `command`.
+    transaction: Option<Transaction>,
     target: CallTarget,
     /// The script that it runs.
     script: Option<&'static Lua>,
@@ -113,7 +117,7 @@ impl Call {
     }
 
     fn with_target(name: &str, target: CallTarget) -> Call {
-        Call { command: cmd(name), sequence: None, target, script: None, waits: false }
+        Call { command: cmd(name), sequence: None, transaction: None, target, script: None, waits: false }
     }
 
     /// A script on keys with this base.
@@ -142,7 +146,7 @@ impl Call {
         Some(Call { sequence: Some(sequence), ..Call::with_target("", last) })
     }
 
-    /// How many commands these are.
+    /// How many commands these are. A transaction counts as one, like a script.
     fn commands(&self) -> u64 {
         self.sequence.as_ref().map_or(1, |sequence| sequence.len() as u64)
     }

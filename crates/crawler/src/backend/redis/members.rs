@@ -329,7 +329,7 @@ impl DistributedCrawl {
         let unchanged =
             |write: WriteIf, token: &&String| write.condition(("HGET", &key, *token), &stored[*token]);
         let write = tokens.iter().fold(WriteIf::default(), unchanged).write(("HSET", &key, "merged", merged));
-        let write = write.write_rows(&key, tokens.iter().map(|token| (*token, Some(""))));
+        let write = write.write_rows(&key, tokens.iter().map(|token| (*token, "")));
         self.write_if(write).await.map(drop)
     }
 

@@ -69,7 +69,7 @@ pub(super) async fn open(
         let unchanged = raised.iter().fold(WriteIf::default(), |write, (name, _)| {
             write.condition(("HGET", &hash, **name), theirs.get(**name).map_or("", String::as_str))
         });
-        let write = unchanged.write_rows(&hash, raised.into_iter().map(|(name, our)| (*name, Some(our))));
+        let write = unchanged.write_rows(&hash, raised.into_iter().map(|(name, our)| (*name, our)));
         connection.one::<u8>(write.call(&keys.settings)).await?;
     };
     let key = hash_key(connection, crawl, &theirs)?;

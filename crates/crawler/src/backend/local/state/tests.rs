@@ -4,6 +4,7 @@ mod blocked;
 mod content;
 mod delays;
 mod many_workers;
+mod prioritization;
 mod recording_storage;
 mod requisites;
 mod waiting_hosts;

@@ -142,6 +142,15 @@ impl MessageExchange {
         self.is_message_due
     }
 
+    /// Whether the next message is better sent later: the frontier has not replied to all requests that were sent, or there are only page
+    /// bodies, whose pages are about to complete.
+    pub(super) fn is_gathering(&self) -> bool {
+        let is_unanswered =
+            self.pending.first_key_value().is_some_and(|(number, _)| *number < self.first_unsent);
+        let has_message = self.is_message_due || self.pending.range(self.first_unsent..).next().is_some();
+        self.failure.is_none() && (is_unanswered || !has_message)
+    }
+
     /// Whether an operation waits for a reply.
     pub(super) fn is_waiting(&self) -> bool {
         self.pending.values().any(|pending| !pending.reply.is_closed())
@@ -232,6 +241,25 @@ impl MessageExchange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn requests_wait_for_others_only_while_earlier_ones_have_no_reply() {
+        let session = Session { joined_at: 1, restarts: 0, random: 0 };
+        let mut exchange = MessageExchange::new(session);
+        drop(exchange.next_message(WorkerId(0), 0));
+        let _first = exchange.start(&Request::Sync);
+        assert!(!exchange.is_gathering(), "the first one is sent at once");
+        drop(exchange.next_message(WorkerId(0), 0));
+        let _second = exchange.start(&Request::Sync);
+        assert!(exchange.is_gathering());
+        let replies = vec![Reply::To(1, Vec::new())];
+        exchange.apply(FrontierMessage { session, replies }, 0);
+        assert!(!exchange.is_gathering());
+        drop(exchange.next_message(WorkerId(0), 0));
+        let replies = vec![Reply::To(2, Vec::new())];
+        exchange.apply(FrontierMessage { session, replies }, 0);
+        assert!(exchange.is_gathering(), "a page body alone waits for the completion of its page");
+    }
 
     #[tokio::test]
     async fn limit_of_leases_has_a_message_of_its_own_only_if_the_frontier_knows_of_less_than_half() {

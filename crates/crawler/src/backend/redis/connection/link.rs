@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, Value, cmd};
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, Value, cmd};
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -78,7 +78,8 @@ impl Login {
         let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let (connection, driver) = MultiplexedConnection::new_with_config(&settings, stream, config).await?;
-        let client = Client { connection, driver: Arc::new(AbortOnDrop(tokio::spawn(driver))) };
+        let driver = Arc::new(AbortOnDrop(tokio::spawn(driver)));
+        let client = Client { connection, driver, watched: Arc::default() };
         if let Some(password) = &self.password {
             client.query(cmd("AUTH").arg(&self.user).arg(password)).await?;
         }
@@ -109,6 +110,8 @@ pub(super) struct Client {
     connection: MultiplexedConnection,
     /// The task that reads and writes. By itself it would wait for replies that never come.
     driver: Arc<AbortOnDrop<()>>,
+    /// What the keys of the last transaction have since. The connection watches them.
+    pub(super) watched: Arc<std::sync::Mutex<Option<Value>>>,
 }
 
 impl Client {
@@ -118,10 +121,20 @@ impl Client {
 
     /// Sends the commands of a call. The reply is that of the last one, unless one of them fails.
     async fn query_all(&self, call: &Call) -> Result<Value, CommandFailure> {
-        let Some(sequence) = &call.sequence else { return self.query(&call.command).await };
+        match call {
+            Call { transaction: Some(transaction), .. } => self.transact(transaction).await,
+            Call { sequence: Some(sequence), .. } => {
+                Ok(self.query_pipeline(sequence).await?.pop().unwrap_or(Value::Nil))
+            }
+            Call { command, .. } => self.query(command).await,
+        }
+    }
+
+    /// Sends commands, and returns their replies, unless one is an error.
+    pub(super) async fn query_pipeline(&self, commands: &Pipeline) -> Result<Vec<Value>, CommandFailure> {
         let mut connection = self.connection.clone();
-        let replies = connection.send_packed_commands(sequence, 0, sequence.len()).await?;
-        Ok(replies.into_iter().try_fold(Value::Nil, |_, reply| reply.extract_error())?)
+        let replies = connection.send_packed_commands(commands, 0, commands.len()).await?;
+        Ok(replies.into_iter().map(Value::extract_error).collect::<Result<_, _>>()?)
     }
 }
 

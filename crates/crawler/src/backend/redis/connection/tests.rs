@@ -3,6 +3,7 @@
 mod failovers;
 mod outages;
 mod startup;
+mod transactions;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
