@@ -191,10 +191,10 @@ fn seeds_that_wait_for_a_frontier_are_admitted_in_small_steps() {
         })
         .await;
         assert_eq!(frontier.snapshot().await.admitted, seeds as u64);
-        // Redis serves no other client while a script runs.
+        // Redis serves no other client while a transaction runs.
         let statistics: String = server.query("INFO commandstats");
-        let scripts = statistics.split("cmdstat_evalsha:calls=").nth(1).unwrap();
-        let scripts: usize = scripts.split(',').next().unwrap().parse().unwrap();
-        assert!(scripts >= 5, "{seeds} seeds are written by {scripts} scripts");
+        let transactions = statistics.split("cmdstat_exec:calls=").nth(1).unwrap();
+        let transactions: usize = transactions.split(',').next().unwrap().parse().unwrap();
+        assert!(transactions >= 5, "{seeds} seeds are written by {transactions} transactions");
     });
 }
