@@ -43,7 +43,10 @@ use crate::stats::{BodyBytes, RequestCounter};
 /// notices it from the numbers.
 const MAX_SILENCE: Duration = Duration::from_secs(5);
 
-/// How long requests wait for others, so that they share a message, while the frontier has not replied to all before them.
+/// How long requests wait for others, so that they share a message: at least, unless requests come one by one, as from a chain of pages …
+const GATHERING: Duration = Duration::from_millis(2);
+
+/// … and at most, while the frontier has not replied to all before them.
 const MAX_GATHERING: Duration = Duration::from_millis(5);
 
 /// How many messages are read at a time.
@@ -207,6 +210,9 @@ impl ClientShared {
     async fn gather(&self) {
         // Operations that can start now do.
         yield_now().await;
+        if !self.exchange().has_single_requests() {
+            sleep(GATHERING).await;
+        }
         loop {
             let mut replied = pin!(self.replied.notified());
             replied.as_mut().enable();

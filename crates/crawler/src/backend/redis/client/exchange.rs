@@ -30,6 +30,8 @@ pub(super) struct MessageExchange {
     pub(super) number: u64,
     /// The number of the last request.
     pub(super) last_request: u64,
+    /// How many requests the last message had.
+    last_requests: usize,
     /// The requests without a reply.
     pub(super) pending: BTreeMap<u64, Pending>,
     /// The first request that is to be sent. All later ones are, too.
@@ -68,6 +70,7 @@ impl MessageExchange {
             session,
             number: 0,
             last_request: 0,
+            last_requests: 0,
             pending: BTreeMap::new(),
             first_unsent: 1,
             earlier_requests: 0,
@@ -104,6 +107,7 @@ impl MessageExchange {
             return None;
         }
         self.number += 1;
+        self.last_requests = requests.len();
         let first_request = match last {
             Some(last) => last + 1 - requests.len() as u64,
             None => self.last_request + 1,
@@ -142,13 +146,20 @@ impl MessageExchange {
         self.is_message_due
     }
 
+    /// Whether requests come one by one: the last message had no more than one, and the frontier has replied to it.
+    pub(super) fn has_single_requests(&self) -> bool {
+        self.last_requests <= 1 && !self.is_unanswered()
+    }
+
+    fn is_unanswered(&self) -> bool {
+        self.pending.first_key_value().is_some_and(|(number, _)| *number < self.first_unsent)
+    }
+
     /// Whether the next message is better sent later: the frontier has not replied to all requests that were sent, or there are only page
     /// bodies, whose pages are about to complete.
     pub(super) fn is_gathering(&self) -> bool {
-        let is_unanswered =
-            self.pending.first_key_value().is_some_and(|(number, _)| *number < self.first_unsent);
         let has_message = self.is_message_due || self.pending.range(self.first_unsent..).next().is_some();
-        self.failure.is_none() && (is_unanswered || !has_message)
+        self.failure.is_none() && (self.is_unanswered() || !has_message)
     }
 
     /// Whether an operation waits for a reply.
@@ -250,14 +261,15 @@ mod tests {
         let _first = exchange.start(&Request::Sync);
         assert!(!exchange.is_gathering(), "the first one is sent at once");
         drop(exchange.next_message(WorkerId(0), 0));
-        let _second = exchange.start(&Request::Sync);
-        assert!(exchange.is_gathering());
+        let (_second, _third) = (exchange.start(&Request::Sync), exchange.start(&Request::Sync));
+        assert!(exchange.is_gathering() && !exchange.has_single_requests());
         let replies = vec![Reply::To(1, Vec::new())];
         exchange.apply(FrontierMessage { session, replies }, 0);
-        assert!(!exchange.is_gathering());
+        assert!(!exchange.is_gathering() && exchange.has_single_requests());
         drop(exchange.next_message(WorkerId(0), 0));
-        let replies = vec![Reply::To(2, Vec::new())];
+        let replies = vec![Reply::To(2, Vec::new()), Reply::To(3, Vec::new())];
         exchange.apply(FrontierMessage { session, replies }, 0);
+        assert!(!exchange.has_single_requests(), "more than one will come");
         assert!(exchange.is_gathering(), "a page body alone waits for the completion of its page");
     }
 
