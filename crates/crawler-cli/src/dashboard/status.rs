@@ -470,8 +470,7 @@ fn waiting_at_most(snapshot: &Snapshot) -> Option<u64> {
     let listed = snapshot.waiting_hosts().iter().map(|host| host.waiting).filter(|waiting| *waiting > 0);
     let listed = listed.reduce(|one, other| one + other)?;
     // Whose URLs wait without a priority is not known.
-    let (url_queue, overflow) = snapshot.url_queue;
-    let waiting = url_queue + overflow + snapshot.priority_queues.iter().sum::<usize>();
+    let waiting = snapshot.url_queue + snapshot.overflow + snapshot.priority_queues.iter().sum::<usize>();
     Some((waiting as u64).saturating_sub(listed))
 }
 
@@ -522,9 +521,9 @@ mod tests {
         let listed = WaitingHost { host: "a.test".into(), waiting: 5, leased: 0, why: WaitReason::Busy };
         snapshot.waiting_hosts_mut().push(listed);
         assert_eq!(waiting_at_most(&snapshot), Some(2), "of hosts that the last search did not find");
-        snapshot.url_queue = (10, 100);
+        (snapshot.url_queue, snapshot.overflow) = (10, 100);
         assert_eq!(waiting_at_most(&snapshot), Some(112), "a URL without a priority may be of any host");
-        (snapshot.url_queue, snapshot.priority_queues) = ((0, 0), vec![5, 0]);
+        (snapshot.url_queue, snapshot.overflow, snapshot.priority_queues) = (0, 0, vec![5, 0]);
         assert_eq!(waiting_at_most(&snapshot), Some(0));
     }
 }

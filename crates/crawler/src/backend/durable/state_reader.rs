@@ -141,7 +141,9 @@ impl StateReader {
             attempts += 1;
             // While the lock is waited for, the process replies at once.
             match socket::send(directory, &StateQuery::Status) {
-                Ok(StateReply::Status(_)) => return Ok(StateReader(StateAccess::Process(directory.to_owned()))),
+                Ok(StateReply::Status(_)) => {
+                    return Ok(StateReader(StateAccess::Process(directory.to_owned())));
+                }
                 Ok(other) => return Err(other.unexpected()),
                 Err(QueryError::Failed(error)) => return Err(error),
                 Err(QueryError::NoProcess) => {}
