@@ -1,5 +1,6 @@
 //! Changes of a crawl while it runs, in one process: the server's log shows their effect.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -31,8 +32,17 @@ impl Running {
         Running { control, thread: thread::spawn(|| crawler.run_blocking()) }
     }
 
+    /// Applies a change. The crawl may have sent a request before it accepts changes.
     fn apply(&self, action: ControlAction) -> String {
-        self.control.apply(action).unwrap()
+        let applied = RefCell::new(None);
+        wait_until("the crawl to accept changes", || {
+            let result = self.control.apply(action.clone());
+            let is_early =
+                result.as_ref().is_err_and(|why| why.contains("it has not started yet; try again"));
+            *applied.borrow_mut() = Some(result);
+            !is_early
+        });
+        applied.into_inner().expect("it was applied").unwrap()
     }
 
     fn finish(self) -> CrawlReport {
