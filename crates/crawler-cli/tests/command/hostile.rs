@@ -250,13 +250,14 @@ fn links_of_small_pages_with_a_long_base_swell_neither_state_nor_outputs() {
     let web = site_with_long_bases(20);
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
-    let crawl = Pipeline::of(web.url("/0")).with("--max-pages 500 --similarity 0 --prefer linear");
+    let crawl = Pipeline::of(web.url("/0")).with("--max-pages 500 --similarity 0");
     let crawl = crawl.module("jsonl", &path("pages.jsonl")).module("edges", &path("edges.csv"));
     crawl.with("--state").with_one(path("state").display().to_string()).run().expect(0);
     let read = 500 * 2_200;
-    for name in ["pages.jsonl", "edges.csv", "state/crawl.state"] {
+    // The state has the links three times: as URLs that are seen, as URLs that wait, and for the outputs.
+    for (name, ratio) in [("pages.jsonl", 15), ("edges.csv", 15), ("state/crawl.state", 45)] {
         let bytes = std::fs::metadata(path(name)).unwrap().len();
-        assert!(bytes < 15 * read, "{name}: {bytes} bytes for {read} bytes read");
+        assert!(bytes < ratio * read, "{name}: {bytes} bytes for {read} bytes read");
     }
 }
 
@@ -276,7 +277,7 @@ fn site_with_own_bases(pages: usize, links: usize, spaces: usize) -> Web {
 fn links_with_a_long_base_swell_no_memory_in_classic_mode() {
     for (pages, links, spaces) in [(250, 20_000, 0), (4, 40_000, 20_000_000)] {
         let web = site_with_own_bases(pages, links, spaces);
-        let ended = Crawl::of(web.url("/")).depth(2).with("--concurrency 2").run().expect(0);
+        let ended = Crawl::of(web.url("/")).depth(2).with("--concurrency 2 --timeout 2m").run().expect(0);
         assert_eq!(ended.pages().len(), pages + 1);
         assert!(ended.outcomes()["robots.txt"] > 10_000, "{:?}", ended.outcomes());
         assert!(ended.peak_rss < MAX_MEMORY, "{pages} pages: {} MB", ended.peak_rss >> 20);

@@ -34,7 +34,7 @@ fn crawl(fixture: &Fixture, more: &[&str]) -> Process {
 fn crawl_obeying_robots(fixture: &Fixture, more: &[&str]) -> Process {
     let start = fixture.web.url_of("start.test", "/");
     let mut crawl = fixture.crawler(&["crawl", &start, "--redis", &fixture.redis_url, "--workers", "2"]);
-    let delay = format!("{:?}", fixture.delay);
+    let delay = format!("{}ms", fixture.delay.as_millis());
     crawl.args(["--delay", &delay, "--similarity", "0", "--allow-private", "--resolve", "*=127.0.0.1"]);
     crawl.args(more);
     Process::start(crawl)

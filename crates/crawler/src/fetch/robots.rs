@@ -427,8 +427,12 @@ struct RobotsBudget<'a, B>(&'a B);
 impl<B: FetchBudget> ByteBudget for RobotsBudget<'_, B> {}
 
 impl<B: FetchBudget> FetchBudget for RobotsBudget<'_, B> {
-    async fn before_wait(&self) {
-        self.0.before_wait().await;
+    async fn before_permit(&self) {
+        self.0.before_permit().await;
+    }
+
+    fn before_wait(&self) {
+        self.0.before_wait();
     }
 
     fn after_wait(&self) {

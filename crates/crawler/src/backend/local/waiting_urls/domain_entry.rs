@@ -21,7 +21,7 @@ pub(in super::super) struct Turn {
 }
 
 /// How a lease ended, as far as the delay between requests to its domain depends on it.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(in super::super) struct EndedLease {
     /// No request was sent for the URL because it is blocked.
     pub(in super::super) was_blocked: bool,
