@@ -19,6 +19,9 @@ const MAX_SET_COOKIE_BYTES: usize = 8 * 1024;
 /// Maximum size of a cookie's name and value together.
 const MAX_COOKIE_BYTES: usize = 4096;
 
+/// Maximum length of the Domain of a cookie: that of a name in the DNS, with a dot before or after it.
+const MAX_DOMAIN_BYTES: usize = 254;
+
 /// Maximum number of cookies of a site, as in browsers.
 const MAX_PER_SITE: usize = 180;
 
@@ -200,7 +203,7 @@ pub fn merge_netscape(files: &[String]) -> CookieJar {
 
 /// The cookie in a Set-Cookie header that the host of the URL may set.
 fn acceptable_cookie(url: &Url, line: &str) -> Option<Cookie<'static>> {
-    if line.len() > MAX_SET_COOKIE_BYTES {
+    if line.len() > MAX_SET_COOKIE_BYTES || !has_plain_domain(line) {
         return None;
     }
     let cookie = Cookie::parse(line, url).ok()?.into_owned();
@@ -219,6 +222,14 @@ fn acceptable_cookie(url: &Url, line: &str) -> Option<Cookie<'static>> {
         CookieDomain::HostOnly(_) => Some(cookie),
         CookieDomain::NotPresent | CookieDomain::Empty => None,
     }
+}
+
+/// Whether the Domain attribute of a Set-Cookie header is short and ASCII, if there is one. The time to convert an international
+/// name grows with the square of its length.
+fn has_plain_domain(line: &str) -> bool {
+    let attributes = line.split(';').skip(1).filter_map(|attribute| attribute.split_once('='));
+    let mut domains = attributes.filter(|(name, _)| name.trim().eq_ignore_ascii_case("domain"));
+    domains.all(|(_, domain)| domain.trim().len() <= MAX_DOMAIN_BYTES && domain.is_ascii())
 }
 
 /// Whether a text can be part of a header.

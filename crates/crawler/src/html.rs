@@ -55,8 +55,13 @@ pub const MAX_LINKS: usize = 100_000;
 /// would otherwise turn a page of 430 KB into 64 MB of URLs, and one of 50 MB into gigabytes. On documentation sites they take
 /// up to 1.3 bytes per byte of the page.
 fn max_link_bytes(page_bytes: usize) -> usize {
-    (64 * 1024 + 4 * page_bytes).min(MAX_LINK_BYTES)
+    let of_small_page = SMALL_PAGE_LINK_BYTES + 8 * page_bytes;
+    of_small_page.min(64 * 1024 + 4 * page_bytes).min(MAX_LINK_BYTES)
 }
+
+/// What the links of a small page may take beyond a multiple of its size. A page of 2 KB with a hundred links below a base of a
+/// hundred bytes needs it, and hostile ones cannot make a crawl write more than some ten times what it reads.
+const SMALL_PAGE_LINK_BYTES: usize = 8 * 1024;
 
 /// The most link bytes of a page of any size: 80 bytes for each of [`MAX_LINKS`].
 const MAX_LINK_BYTES: usize = 8_000_000;

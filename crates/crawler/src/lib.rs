@@ -99,6 +99,8 @@ mod panics;
 #[cfg(feature = "net")]
 mod pipeline;
 #[cfg(feature = "net")]
+mod poll_once;
+#[cfg(feature = "net")]
 mod printable;
 #[cfg(feature = "net")]
 mod prioritizer;

@@ -425,6 +425,19 @@ impl Outcome {
         }
     }
 
+    /// Whether a rule or a limit of the crawl decided, and no request was sent for the URL itself.
+    pub(crate) fn is_without_request(&self) -> bool {
+        matches!(
+            self,
+            Outcome::Rejected { .. }
+                | Outcome::RobotsDisallowed
+                | Outcome::RobotsUnavailable { .. }
+                | Outcome::HostPageLimit
+                | Outcome::SitePageLimit
+                | Outcome::HostUnreachable { .. }
+        )
+    }
+
     /// Whether the outcome was decided by a response of the host.
     pub(crate) fn is_response(&self) -> bool {
         matches!(

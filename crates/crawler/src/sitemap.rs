@@ -6,6 +6,7 @@
 pub(crate) mod date;
 mod document;
 pub mod reader;
+mod resolver;
 
 use url::Url;
 

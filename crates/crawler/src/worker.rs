@@ -47,6 +47,7 @@ use crate::modules::page_pipeline::PagePipeline;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::page::Page;
+use crate::poll_once::poll_once;
 use crate::similarity::Threshold;
 use crate::statistics::counts::Stage;
 use crate::stop::StopHandle;
@@ -223,7 +224,15 @@ impl<R: Backend> Worker<R> {
                         transfers.start_required(&mut hosts, Domain::from_throttle_key(&host), to);
                     } else {
                         hosts.fetched(&host);
-                        completions.spawn(Box::pin(Arc::clone(&self).complete(fetched)));
+                        let mut completing = Box::pin(Arc::clone(&self).complete(fetched));
+                        // Mostly nothing has to be waited for, and a task costs more than that.
+                        match poll_once(completing.as_mut()).await {
+                            Some(completed) => {
+                                completed?;
+                                hosts.completed(&host);
+                            }
+                            None => drop(completions.spawn(completing)),
+                        }
                     }
                 }
                 results = transfers.next(), if transfers.is_active() => {

@@ -147,6 +147,34 @@ proptest! {
     }
 }
 
+/// Many rules with the same head, for which the rules have an index.
+fn file_of_many_rules() -> impl Strategy<Value = Vec<FileLine>> {
+    let pieces = || select(vec!["abcd", "bcda", "cdab", "dabc", "ab", "c", "/", "*", "*"]);
+    let rule = (select(vec!["Allow", "Disallow"]), vec(pieces(), 1..6), select(vec!["", "", "$"]));
+    let line = rule.prop_map(|(directive, pieces, end)| format!("{directive}: /*{}{end}\n", pieces.concat()));
+    let line = line.prop_map(|text| FileLine { text, unknown: false });
+    let first = FileLine { text: "User-agent: *\n".to_owned(), unknown: false };
+    vec(line, 30..90).prop_map(move |lines| [vec![first.clone()], lines].concat())
+}
+
+fn url_with_long_pieces() -> impl Strategy<Value = Url> {
+    vec(select(vec!["abcd", "bcda", "cdab", "ab", "c", "d", "/"]), 0..7).prop_map(|pieces| {
+        Url::parse(&format!("https://example.com/{}", pieces.concat())).expect("a valid URL")
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn many_rules_with_the_same_head_are_matched_as_by_google(
+        file in file_of_many_rules(),
+        urls in vec(url_with_long_pieces(), 16),
+    ) {
+        assert_agreement::<SimpleMatch>(&file, &urls)?;
+    }
+}
+
 /// If a new version of the port fails here, its bug is fixed, and `SimpleMatch` can be removed.
 #[test]
 fn port_misses_a_match_after_a_star() {

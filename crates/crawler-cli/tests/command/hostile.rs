@@ -214,12 +214,13 @@ fn sixteen_concurrent_decompression_bombs_stay_within_bounds() {
     assert!(ended.peak_rss < MAX_MEMORY, "{} MB", ended.peak_rss >> 20);
 }
 
-/// Pages of 280 KB with a base URL of 1,900 bytes: resolved without a limit, the links of each take 40 MB.
-fn site_with_long_bases() -> Web {
-    let page = |request: &Request| {
+/// Pages with a base URL of 1,900 bytes and this many links, which take fourteen bytes each. Resolved without a limit, 20,000 links
+/// of a page take 40 MB.
+fn site_with_long_bases(links: usize) -> Web {
+    let page = move |request: &Request| {
         let number: usize = request.path[1..].parse().unwrap_or(0);
         let next = format!("<a href=/{}>next</a>", number + 1);
-        let links: String = (0..20_000).map(|link| format!("<a href={link}>")).collect();
+        let links: String = (0..links).map(|link| format!("<a href={link}>")).collect();
         Response::page(format!("<base href=/{number}-{}/>{next}{links}", "x".repeat(1_900)))
     };
     serve(Site::new().fallback(page))
@@ -227,7 +228,7 @@ fn site_with_long_bases() -> Web {
 
 #[test]
 fn links_with_a_long_base_swell_neither_memory_nor_state_nor_outputs() {
-    let web = site_with_long_bases();
+    let web = site_with_long_bases(20_000);
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let crawl = Pipeline::of(web.url("/0")).with("--max-pages 12 --similarity 0");
@@ -242,6 +243,22 @@ fn links_with_a_long_base_swell_neither_memory_nor_state_nor_outputs() {
         assert!(bytes < ratio * read, "{name}: {bytes} bytes for {read} bytes read");
     }
     assert!(ended.stdout.contains("too many links"), "{}", ended.stdout);
+}
+
+#[test]
+fn links_of_small_pages_with_a_long_base_swell_neither_state_nor_outputs() {
+    let web = site_with_long_bases(20);
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let crawl = Pipeline::of(web.url("/0")).with("--max-pages 500 --similarity 0");
+    let crawl = crawl.module("jsonl", &path("pages.jsonl")).module("edges", &path("edges.csv"));
+    crawl.with("--state").with_one(path("state").display().to_string()).run().expect(0);
+    let read = 500 * 2_200;
+    // The state has the links three times: as URLs that are seen, as URLs that wait, and for the outputs.
+    for (name, ratio) in [("pages.jsonl", 15), ("edges.csv", 15), ("state/crawl.state", 45)] {
+        let bytes = std::fs::metadata(path(name)).unwrap().len();
+        assert!(bytes < ratio * read, "{name}: {bytes} bytes for {read} bytes read");
+    }
 }
 
 /// Pages whose links have a base URL of 1,900 bytes of their own, on the same site. robots.txt disallows what they lead to.
@@ -260,14 +277,14 @@ fn site_with_own_bases(pages: usize, links: usize, spaces: usize) -> Web {
 fn links_with_a_long_base_swell_no_memory_in_classic_mode() {
     for (pages, links, spaces) in [(250, 20_000, 0), (4, 40_000, 20_000_000)] {
         let web = site_with_own_bases(pages, links, spaces);
-        let ended = Crawl::of(web.url("/")).depth(2).with("--concurrency 2").run().expect(0);
+        let ended = Crawl::of(web.url("/")).depth(2).with("--concurrency 2 --timeout 2m").run().expect(0);
         assert_eq!(ended.pages().len(), pages + 1);
         assert!(ended.outcomes()["robots.txt"] > 10_000, "{:?}", ended.outcomes());
         assert!(ended.peak_rss < MAX_MEMORY, "{pages} pages: {} MB", ended.peak_rss >> 20);
     }
 }
 
-/// Serves a page with links to `/missing` and `/moved`, whose responses have endless bodies. Returns its port and the bytes that it
+/// Serves a page with links to `/missing`, `/moved` and `/picture`, whose responses have endless bodies. Returns its port and the bytes that it
 /// has sent for these.
 fn serve_endless_errors() -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -278,9 +295,12 @@ fn serve_endless_errors() -> (u16, Arc<AtomicUsize>) {
         let mut request = String::new();
         BufReader::new(&stream).read_line(&mut request)?;
         let (status, body) = match request.split(' ').nth(1) {
-            Some("/") => ("200 OK", linking_to(&["/missing", "/moved"])),
+            Some("/") => {
+                ("200 OK\r\nContent-Type: text/html", linking_to(&["/missing", "/moved", "/picture"]))
+            }
             Some("/missing") => ("404 Not Found", String::new()),
             Some("/moved") => ("302 Found\r\nLocation: /", String::new()),
+            Some("/picture") => ("200 OK\r\nContent-Type: image/png", String::new()),
             _ => {
                 return write!(
                     stream,
@@ -288,7 +308,7 @@ fn serve_endless_errors() -> (u16, Arc<AtomicUsize>) {
                 );
             }
         };
-        write!(stream, "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n{body}")?;
+        write!(stream, "HTTP/1.1 {status}\r\nConnection: close\r\n\r\n{body}")?;
         if body.is_empty() {
             loop {
                 sent.fetch_add(stream.write(&[b'x'; 1 << 16])?, Ordering::Relaxed);

@@ -484,3 +484,31 @@ fn resume_takes_secrets_again() {
     assert_eq!(resume.outcomes()["page"], 2, "{}", resume.stdout);
     assert!(!resume.stderr.contains("not stored"), "{}", resume.stderr);
 }
+
+#[test]
+fn robots_txt_that_redirects_to_itself_with_a_cookie_is_fetched_again_and_obeyed() {
+    let consent = |path: &str| Response::redirect(302, path).header("Set-Cookie", "consent=1; Path=/");
+    let site = Site::new().fallback(move |request| match (&*request.path, request.header("cookie")) {
+        (path, None) => consent(path),
+        ("/robots.txt", _) => Response::text("User-agent: *\nDisallow: /no"),
+        (path, _) => Response::page(format!("{path} {}", linking_to(&["/no", "/yes"]))),
+    });
+    let web = serve(site);
+    let classic = Crawl::of(web.url("/")).with("--accept-cookies").run().expect(0);
+    assert_eq!(
+        (classic.sorted_paths(), classic.outcomes()["robots.txt"]),
+        (vec!["/".into(), "/yes".into()], 1)
+    );
+    let pipeline = pipeline_with_robots(web.url("/")).with("--accept-cookies").run().expect(0);
+    assert_eq!((pipeline.outcomes()["page"], pipeline.outcomes()["robots.txt"]), (2, 1));
+    assert_eq!(web.log().for_path("/robots.txt").len(), 4);
+    assert!(!web.log().paths().contains(&"/no"));
+    // A server that sets another cookie each time is asked once more, and not forever.
+    let endless = |request: &Request| {
+        let number = request.header("cookie").map_or(0, |cookie| cookie.split(';').count());
+        Response::redirect(302, &request.path).header("Set-Cookie", &format!("c{number}=1; Path=/"))
+    };
+    let web = serve(Site::new().fallback(endless));
+    Crawl::of(web.url("/")).with("--accept-cookies").run().expect(1);
+    assert_eq!(web.log().paths(), ["/robots.txt", "/robots.txt"]);
+}

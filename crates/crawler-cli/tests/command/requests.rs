@@ -1,5 +1,6 @@
 //! The number of requests in the summary is the number of lines in the server's access log.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use rustix::process::Signal;
@@ -110,4 +111,27 @@ fn killed_process_loses_only_its_uncommitted_requests() {
     let requests = state_dir.resume("").wait().expect(0).summary().requests;
     let logged = web.log().len() as u64;
     assert!(requests <= logged && requests + 60 > logged, "{requests} counted, {logged} in the log");
+}
+
+#[test]
+fn connection_is_reused_after_a_small_file_that_is_no_page() {
+    let picture = || Response::status(200).content_type("image/png").body(vec![1; 2_000]);
+    let paths: Vec<String> = (0..20).flat_map(|n| [format!("/page{n}"), format!("/picture{n}")]).collect();
+    let links: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let index = linking_to(&links);
+    let site = Site::new().status("/robots.txt", 404).fallback(move |request| match &*request.path {
+        "/" => Response::page(index.clone()),
+        path if path.starts_with("/picture") => match path.len() % 2 {
+            0 => picture(),
+            _ => picture().chunked(),
+        },
+        path => Response::page(path.to_owned()),
+    });
+    let web = serve(site);
+    let connections = || web.log().iter().map(|hit| hit.connection).collect::<BTreeSet<u64>>().len();
+    let classic = Crawl::of(web.url("/")).with("--concurrency 1").run().expect(0);
+    assert_eq!((classic.pages().len(), classic.outcomes()["not a page"], connections()), (21, 20, 1));
+    let pipeline =
+        Pipeline::of(web.url("/")).with("--workers 1 --concurrency 1 --similarity 0").run().expect(0);
+    assert_eq!((pipeline.outcomes()["page"], pipeline.outcomes()["not a page"], connections()), (21, 20, 2));
 }

@@ -34,7 +34,8 @@ fn crawl(fixture: &Fixture, more: &[&str]) -> Process {
 fn crawl_obeying_robots(fixture: &Fixture, more: &[&str]) -> Process {
     let start = fixture.web.url_of("start.test", "/");
     let mut crawl = fixture.crawler(&["crawl", &start, "--redis", &fixture.redis_url, "--workers", "2"]);
-    crawl.args(["--delay", "0", "--similarity", "0", "--allow-private", "--resolve", "*=127.0.0.1"]);
+    let delay = format!("{}ms", fixture.delay.as_millis());
+    crawl.args(["--delay", &delay, "--similarity", "0", "--allow-private", "--resolve", "*=127.0.0.1"]);
     crawl.args(more);
     Process::start(crawl)
 }
@@ -135,4 +136,46 @@ fn urls_that_wait_for_a_failing_robots_txt_do_not_hold_the_last_pages_of_a_limit
     // The URLs of the stuck hosts wait for minutes.
     assert!(elapsed < Duration::from_secs(40), "{elapsed:?}: {output}");
     assert!(fixture.web.log().iter().any(|hit| hit.host.starts_with("stuck")), "{output}");
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn disallowed_urls_do_not_delay_the_requests_of_their_site() {
+    // Each page links to forty pages that robots.txt disallows, and then to the next one.
+    let site = Site::new().robots("User-agent: *\nDisallow: /no").fallback(|request| {
+        let number: usize = request.path[1..].parse().unwrap_or(0);
+        let disallowed = (0..40).map(|link| format!("<a href=/no/{number}/{link}>no</a>"));
+        let next = (number < 5).then(|| format!("<a href=/{}>next</a>", number + 1));
+        Response::page(disallowed.chain(next).collect::<String>())
+    });
+    let web = Web::builder().site(site).start();
+    let fixture = Fixture { web, delay: Duration::from_millis(250), ..Fixture::new(1, 1) };
+    let crawl = crawl_obeying_robots(&fixture, &[]);
+    wait_for("the start page", || fixture.web.log().len() > 1);
+    let started = Instant::now();
+    crawl.wait_for_success();
+    let (elapsed, log) = (started.elapsed(), fixture.web.log());
+    assert_eq!(log.len(), 7, "{:?}", log.paths());
+    assert!(log.smallest_gap().unwrap() >= fixture.delay, "{:?}", log.smallest_gap());
+    // With a turn of the site for each of them, they would take 15 s.
+    assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn links_of_small_pages_with_a_long_base_do_not_swell_redis() {
+    let site = Site::new().fallback(|request| {
+        let number: usize = request.path[1..].parse().unwrap_or(0);
+        let next = format!("<a href=/{}>next</a>", number + 1);
+        let links: String = (0..20).map(|link| format!("<a href={link}>")).collect();
+        Response::page(format!("<base href=/{number}-{}/>{next}{links}", "x".repeat(1_900)))
+    });
+    let fixture = Fixture { web: Web::builder().site(site).start(), ..Fixture::new(1, 1) };
+    let fixture = Fixture { delay: Duration::ZERO, ..fixture };
+    let used_memory = || fixture.redis.info("used_memory").parse::<u64>().unwrap();
+    let before = used_memory();
+    crawl(&fixture, &["--max-pages", "300", "--no-content", "--module", "jsonl=pages.jsonl"])
+        .wait_for_success();
+    let (read, grown) = (300 * 2_200, used_memory() - before);
+    assert!(grown < 15 * read, "{grown} bytes for {read} bytes read");
 }

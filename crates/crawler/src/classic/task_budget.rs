@@ -61,7 +61,7 @@ impl ByteBudget for TaskBudget {
 }
 
 impl FetchBudget for TaskBudget {
-    async fn before_wait(&self) {}
+    async fn before_permit(&self) {}
 
     async fn grant(&self) -> Result<Option<BodyGrant>, Outcome> {
         Ok(Some(BodyGrant::unlimited(self.policy)))

@@ -1,6 +1,9 @@
 //! Tests of the cookie jar.
 
+use std::time::Duration;
+
 use super::*;
+use crate::cpu_time::cpu_time;
 
 fn url(text: &str) -> Url {
     Url::parse(text).unwrap()
@@ -222,4 +225,18 @@ fn values_are_not_printed_for_debugging() {
     let jar = CookieJar::default();
     jar.add(&url("http://a.test/"), "id=secret").unwrap();
     assert!(!format!("{jar:?}").contains("secret"));
+}
+
+#[test]
+fn domains_that_take_long_to_convert_are_refused() {
+    let jar = CookieJar::default();
+    let long: String = (0..2_000).map(|n| char::from_u32(0x4E00 + n * 7).unwrap()).collect();
+    let encoded = format!("xn--{}.test", "a".repeat(7_000));
+    for domain in [long.as_str(), &encoded, "ä.test"] {
+        for line in [format!("a=1; Domain={domain}"), format!("a=1;domain = {domain} ;Domain=a.test")] {
+            let taken = cpu_time(|| assert!((0..50).all(|_| !set(&jar, "http://a.test/", &line))));
+            assert!(taken < Duration::from_millis(200), "{taken:?}");
+        }
+    }
+    assert!(set(&jar, "http://a.test/", "a=1; Domain=.a.test"));
 }

@@ -312,14 +312,13 @@ impl Downloader {
             // Modules and outputs do not see what a login returned.
             response.headers_mut().remove(header::SET_COOKIE);
         }
-        let (mut download, complete) =
-            read_response(response, (body_policy, &self.accepted), drain_limits, byte_counter).await?;
-        download.has_new_cookies = has_new_cookies;
-        connection.follows_not_modified = download.status == NOT_MODIFIED;
-        if complete {
+        connection.follows_not_modified = response.status() == StatusCode::NOT_MODIFIED;
+        let (download, is_complete) =
+            read_response(response, (body_policy, &self.accepted), drain_limits, byte_counter).await;
+        if is_complete {
             self.connections.release(origin, connection);
         }
-        Ok(download)
+        download.map(|download| Download { has_new_cookies, ..download })
     }
 
     fn request(
@@ -411,33 +410,37 @@ async fn read_response(
     (body_policy, accepted): (BodyPolicy, &AcceptedTypes),
     drain_limits: DrainLimits,
     byte_counter: &ByteCounter<'_>,
-) -> Result<(Download, bool), Outcome> {
+) -> (Result<Download, Outcome>, bool) {
     let (head, body) = response.into_parts();
     let status = head.status.as_u16();
     let mut download = Download::of_head(status, &head.headers);
     byte_counter.response_started(status, download.content_type.as_deref());
     if status == NOT_MODIFIED {
         download.headers = head.headers;
-        return Ok((download, body::drain(body, body_policy, drain_limits, byte_counter).await));
+        return (Ok(download), body::drain(body, body_policy, drain_limits, byte_counter).await);
     }
     if !head.status.is_success() || matches!(status, 204 | 205) {
-        return Ok((download, body::drain(body, body_policy, drain_limits, byte_counter).await));
+        return (Ok(download), body::drain(body, body_policy, drain_limits, byte_counter).await);
     }
     let encoding = headers::list(&head.headers, header::CONTENT_ENCODING);
     download.headers = head.headers;
     if body_policy.discards() {
         let limits = DrainLimits::default();
-        return Ok((download, body::drain(body, body_policy, limits, byte_counter).await));
+        return (Ok(download), body::drain(body, body_policy, limits, byte_counter).await);
     }
     if let BodyPolicy::Stream(limit) = body_policy {
-        let complete = body::stream(body, encoding.as_deref(), limit, byte_counter).await?;
-        download.truncated = !complete;
-        return Ok((download, complete));
+        return match body::stream(body, encoding.as_deref(), limit, byte_counter).await {
+            Ok(is_complete) => (Ok(Download { truncated: !is_complete, ..download }), is_complete),
+            Err(failure) => (Err(failure), false),
+        };
     }
     let (policy, time) = ((body_policy, accepted), drain_limits.time);
-    let complete = body::read(&mut download, body, encoding.as_deref(), policy, time, byte_counter).await?;
-    byte_counter.share_body(&download.body);
-    Ok((download, complete))
+    let (read, is_complete) =
+        body::read(&mut download, body, encoding.as_deref(), policy, time, byte_counter).await;
+    if read.is_ok() {
+        byte_counter.share_body(&download.body);
+    }
+    (read.map(|()| download), is_complete)
 }
 
 /// Parses a Retry-After header: seconds or an HTTP date.

@@ -1,6 +1,7 @@
 //! Sends one polite request: acquires the host's throttle permit, sends the request, releases the permit.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::log;
 use crate::media::AcceptedTypes;
 use crate::origin::{Origin, throttle_key};
 use crate::outcome::Outcome;
+use crate::poll_once::{poll_once, with_call_before_wait};
 use crate::proxy::ProxyServer;
 use crate::seed_list::SeedIndex;
 use crate::statistics::FailureKind;
@@ -36,8 +38,11 @@ const MAX_UNPROCESSED: usize = 5;
 
 /// Limits how much a request may read, and learns what the request used.
 pub trait FetchBudget: ByteBudget {
-    /// Called before the wait for the host's permit, which may take minutes. Nothing is in flight during the wait.
-    fn before_wait(&self) -> impl Future<Output = ()> + Send;
+    /// Called before the host's permit is acquired. Nothing is in flight then.
+    fn before_permit(&self) -> impl Future<Output = ()> + Send;
+
+    /// Called before the wait for the host's permit, which may take minutes, if there is one.
+    fn before_wait(&self) {}
 
     /// Waits until the caller can read the response, before the wait for the host's permit.
     fn wait_for_turn(&self) -> impl Future<Output = ()> + Send {
@@ -132,7 +137,7 @@ impl ByteBudget for BodyPolicy {}
 
 /// A fixed policy for every request, without accounting.
 impl FetchBudget for BodyPolicy {
-    async fn before_wait(&self) {}
+    async fn before_permit(&self) {}
 
     async fn grant(&self) -> Result<Option<BodyGrant>, Outcome> {
         Ok(Some(BodyGrant::unlimited(*self)))
@@ -346,15 +351,18 @@ impl PoliteClient {
         let host = throttle_key(url.as_str());
         // A URL that is blocked by a pattern does not block the robots.txt of its host.
         let page = (!budget.is_robots_txt()).then_some(url.as_str());
-        budget.before_wait().await;
+        budget.before_permit().await;
         let ready = async {
-            self.gate.pause().resumed().await;
-            if let Some(network) = &self.network {
-                network.up().await;
-            }
-            self.proxy_health.ready().await;
-            budget.wait_for_turn().await;
-            let permit = self.throttle.acquire(host).await;
+            let permit = async {
+                self.gate.pause().resumed().await;
+                if let Some(network) = &self.network {
+                    network.up().await;
+                }
+                self.proxy_health.ready().await;
+                budget.wait_for_turn().await;
+                self.throttle.acquire(host).await
+            };
+            let permit = with_call_before_wait(permit, || budget.before_wait()).await;
             budget.after_wait();
             loop {
                 let slot = self.slots.acquire().await;
@@ -376,12 +384,22 @@ impl PoliteClient {
                 budget.wait_for_grant().await;
             }
         };
-        let (permit, mut slot, grant) = tokio::select! {
-            biased;
-            () = self.stop.stop_requested() => return Err(Outcome::NotReached),
-            // No request is sent, so it need not wait, however long the host's cooldown is.
-            outcome = self.gate.blocked(host, page) => return Err(outcome),
-            ready = ready => ready,
+        if self.stop.is_stop_requested() {
+            return Err(Outcome::NotReached);
+        }
+        self.gate.check_blocked(host, page)?;
+        let mut ready = pin!(ready);
+        // A host is mostly ready at once, and then nothing else need be listened to.
+        let at_once = poll_once(ready.as_mut()).await;
+        let (permit, mut slot, grant) = match at_once {
+            Some(ready) => ready,
+            None => tokio::select! {
+                biased;
+                () = self.stop.stop_requested() => return Err(Outcome::NotReached),
+                // No request is sent, so it need not wait, however long the host's cooldown is.
+                outcome = self.gate.blocked(host, page) => return Err(outcome),
+                ready = ready => ready,
+            },
         };
         let grant = grant?;
         let acquired = *times.connecting.get_or_init(Instant::now);

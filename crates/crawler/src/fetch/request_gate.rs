@@ -47,13 +47,22 @@ impl RequestGate {
 
     /// Waits until a host, by its throttle key, or a URL is blocked, and returns the outcome of a request that has not started.
     pub(super) async fn blocked(&self, host: &str, url: Option<&str>) -> Outcome {
-        let is_blocked = |scope: &Arc<Scope>| {
-            scope.blocks_host(host) || url.is_some_and(|url| scope.check_blocked(url).is_err())
-        };
         // The sender is part of the gate, so this waits for nothing else.
-        let _ = self.scope.subscribe().wait_for(is_blocked).await;
+        let _ = self.scope.subscribe().wait_for(|scope| is_blocked(scope, host, url)).await;
         Outcome::Rejected { why: RejectReason::Blocked }
     }
+
+    /// The same outcome if the host or the URL is blocked now.
+    pub(super) fn check_blocked(&self, host: &str, url: Option<&str>) -> Result<(), Outcome> {
+        match is_blocked(&self.scope.borrow(), host, url) {
+            true => Err(Outcome::Rejected { why: RejectReason::Blocked }),
+            false => Ok(()),
+        }
+    }
+}
+
+fn is_blocked(scope: &Scope, host: &str, url: Option<&str>) -> bool {
+    scope.blocks_host(host) || url.is_some_and(|url| scope.check_blocked(url).is_err())
 }
 
 impl Default for RequestGate {

@@ -15,7 +15,7 @@ use url::Url;
 use self::cache::{CacheEntry, RobotsCache};
 use self::rules::Rules;
 use self::waits::RobotsWaits;
-use super::http::{BodyGrant, BodyPolicy, ByteBudget};
+use super::http::{BodyGrant, BodyPolicy, ByteBudget, Download};
 use super::polite_client::{FetchBudget, PoliteClient};
 use crate::backend::HostDelay;
 use crate::config::{FetchConfig, MAX_CRAWL_DELAY};
@@ -279,7 +279,7 @@ impl Robots {
                 elsewhere.push(url.to_string());
                 claim_host(&url, entry, client, budget).await?;
             }
-            let response = client.send(&url, budget).await;
+            let response = request(&url, client, budget).await;
             if is_elsewhere {
                 let host = Origin::from_url(&url).throttle_key();
                 if let Some(host_delay) = client.throttle.host_delay(&host) {
@@ -389,6 +389,16 @@ fn is_unreachable(outcome: &Outcome) -> bool {
     )
 }
 
+/// Requests a robots.txt. One that redirects and sets a cookie is requested once more, as a page is: the redirect may lead to the
+/// same URL, for clients that send the cookie.
+async fn request(url: &Url, client: &PoliteClient, budget: &impl FetchBudget) -> Result<Download, Outcome> {
+    let response = client.send(url, budget).await?;
+    match response.redirect.is_some() && response.has_new_cookies {
+        true => client.send(url, budget).await,
+        false => Ok(response),
+    }
+}
+
 /// Makes sure that no other process sends requests to the host of a URL, and waits out the host's cooldown.
 async fn claim_host(
     url: &Url,
@@ -417,8 +427,12 @@ struct RobotsBudget<'a, B>(&'a B);
 impl<B: FetchBudget> ByteBudget for RobotsBudget<'_, B> {}
 
 impl<B: FetchBudget> FetchBudget for RobotsBudget<'_, B> {
-    async fn before_wait(&self) {
-        self.0.before_wait().await;
+    async fn before_permit(&self) {
+        self.0.before_permit().await;
+    }
+
+    fn before_wait(&self) {
+        self.0.before_wait();
     }
 
     fn after_wait(&self) {

@@ -16,6 +16,9 @@ use super::scanner::{self, Element, Sink};
 /// The HTML standard requires the `meta` declaration to be within this many bytes. Browsers accept later ones too.
 const PRESCAN_BYTES: usize = 1024;
 
+/// How much of a page the encoding is detected from. The detector reads some 50 MB a second, and is certain after some KB.
+const MAX_DETECTED_BYTES: usize = 256 * 1024;
+
 /// Part of every declaration of a charset.
 static CHARSET: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("charset"));
 
@@ -174,8 +177,28 @@ fn detect(body: &[u8]) -> &'static Encoding {
         _ => body,
     };
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
-    detector.feed(body, true);
+    if body.len() <= MAX_DETECTED_BYTES {
+        detector.feed(body, true);
+    } else {
+        feed_parts(&mut detector, body);
+    }
     detector.guess(None, Utf8Detection::Allow)
+}
+
+/// Feeds the detector those parts of a large page that are not ASCII, between two tags, up to a limit. No character of any
+/// encoding contains the byte of a `<`.
+fn feed_parts(detector: &mut EncodingDetector, body: &[u8]) {
+    let mut left = MAX_DETECTED_BYTES;
+    for part in body.split_inclusive(|byte| *byte == b'<').filter(|part| !part.is_ascii()) {
+        // The detector compares with the two bytes before.
+        let start = Encoding::ascii_valid_up_to(part).saturating_sub(2);
+        let part = &part[start..part.len().min(start + left)];
+        detector.feed(part, false);
+        left -= part.len();
+        if left == 0 {
+            break;
+        }
+    }
 }
 
 /// Encodes the query of a URL in the page's encoding, as the URL standard requires. Characters that the encoding lacks

@@ -501,3 +501,22 @@ fn parts_of_a_page_are_bounded() {
     assert_eq!(requisites.iter().filter(|(_, target)| target.is_ok()).count(), MAX_LINKS);
     assert_eq!(requisites.len(), MAX_LINKS + 2);
 }
+
+#[test]
+fn links_of_a_small_page_take_few_bytes_and_ordinary_ones_are_kept() {
+    let links_of = |page: &str, body: &str| {
+        let (mut bytes, mut lost) = (0, 0);
+        each_link(&Url::parse(page).unwrap(), None, body.as_bytes(), |_, target| match target {
+            Ok(url) => bytes += url.len(),
+            Err(_) => lost += 1,
+        });
+        (bytes, lost)
+    };
+    let relative = |count: usize| -> String { (0..count).map(|n| format!("<a href={n}>x</a>")).collect() };
+    let hostile = format!("<base href=/{}/>{}", "x".repeat(1_900), relative(200));
+    let (bytes, lost) = links_of("http://host/", &hostile);
+    assert!(lost > 100 && bytes < 12 * hostile.len(), "{bytes} bytes for {}", hostile.len());
+    let page = format!("http://host/{}/", "d".repeat(90));
+    assert_eq!(links_of(&page, &relative(120)).1, 0, "an index page of 2 KB");
+    assert_eq!(links_of(&page, &relative(180)).1, 0, "a page of 3 KB");
+}

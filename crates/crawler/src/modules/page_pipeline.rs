@@ -518,6 +518,11 @@ impl PagePipeline {
         counts.last_failure = Some(format!("{name}: {cause}"));
     }
 
+    /// Whether there are outputs.
+    pub(crate) fn has_outputs(&self) -> bool {
+        !self.outputs.is_empty()
+    }
+
     /// Flushes the outputs, and fsyncs them if `sync` is set. Returns how far they are written, and the file lengths.
     ///
     /// Returns `None` after any failure, for good: the operating system reports a failed write to one fsync only, and

@@ -338,6 +338,9 @@ impl<R: Backend> LocalRun<'_, R> {
     /// Flushes the outputs, and records in the state how far they are written.
     async fn write_outputs(&self) -> Result<(), BackendError> {
         let (pages, syncs) = (Arc::clone(&self.pages), self.state.is_some());
+        if !pages.has_outputs() && self.state.is_none() {
+            return Ok(());
+        }
         // A slow disk must not block the frontier.
         let written = tokio::task::spawn_blocking(move || pages.flush_outputs(syncs)).await;
         match written {

@@ -6,8 +6,9 @@ use quick_xml::reader::Reader;
 use url::Url;
 
 use super::date::unix_seconds;
+use super::resolver::SitemapResolver;
 use crate::format::counted;
-use crate::html::{self, BadLink, MAX_TARGET_BYTES};
+use crate::html::{BadLink, MAX_TARGET_BYTES};
 use crate::url_list::UrlList;
 
 /// The most URLs of a file, and the most sitemaps of an index, by the sitemap protocol.
@@ -15,9 +16,6 @@ pub const MAX_URLS: usize = 50_000;
 
 /// The most bytes of a file's URLs together. Fifty thousand URLs of common length take a third of it.
 const MAX_LIST_BYTES: usize = 16 << 20;
-
-/// The highest [cost](html::idna_cost) of a file's names of hosts together: that of fifty thousand names of 31 characters.
-const MAX_IDNA_COST: usize = MAX_URLS * 31 * 31;
 
 /// The longest piece of markup, such as a tag or a comment. It must be read completely before it means anything.
 const MAX_MARKUP_BYTES: usize = 64 << 10;
@@ -40,12 +38,11 @@ pub struct Contents {
     /// Why the file was not read to its end, or is no sitemap. What was read before is used.
     pub problem: Option<String>,
     list_bytes: usize,
-    idna_cost: usize,
 }
 
 /// A sitemap that is being read.
 pub(super) struct Document {
-    base: Url,
+    resolver: SitemapResolver,
     form: Form,
     /// Text that is not read yet.
     buffer: String,
@@ -123,7 +120,7 @@ impl Document {
     /// A sitemap at this URL, to which its URLs may be relative.
     pub(super) fn new(base: Url) -> Document {
         Document {
-            base,
+            resolver: SitemapResolver::new(base),
             form: Form::Unknown,
             buffer: String::new(),
             incomplete: 0,
@@ -349,13 +346,10 @@ impl Document {
             let what = if is_sitemap { "sitemap" } else { "URL" };
             return self.fail(format!("it has more than {}", counted(MAX_URLS as u64, what)));
         }
-        self.contents.idna_cost += url.map_or(0, |url| html::idna_cost(&self.base, url));
-        if self.contents.idna_cost > MAX_IDNA_COST {
-            return self.fail("its international names of hosts take too long");
-        }
-        let url = match url.and_then(|url| html::resolve(&self.base, url)) {
-            Ok(url) => url,
-            Err(bad_link) => return self.contents.bad_links.push(bad_link),
+        let url = match url.map(|url| self.resolver.resolve(url)) {
+            Ok(None) => return self.fail("its international names of hosts take too long"),
+            Ok(Some(Ok(url))) => url,
+            Ok(Some(Err(bad_link))) | Err(bad_link) => return self.contents.bad_links.push(bad_link),
         };
         let contents = &mut self.contents;
         contents.list_bytes += url.as_str().len();

@@ -244,15 +244,18 @@ impl<R: Backend> ByteBudget for LeaseBudget<'_, R> {
 }
 
 impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
-    async fn before_wait(&self) {
-        self.activity.set_active(false);
-        // This is the wait before a retry. A host with a cooldown of minutes must not hold a permit and a
+    async fn before_permit(&self) {
+        // This may be the wait before a retry. A host with a cooldown of minutes must not hold a permit and a
         // part of the budget that other hosts could use.
         self.release().await;
         let dropped = self.exchanges.wait(&self.worker.waiting_exchanges);
         if dropped != DroppedExchanges::default() {
             self.worker.context.pipeline.exchanges_dropped(shown_url(&self.lease.url), dropped);
         }
+    }
+
+    fn before_wait(&self) {
+        self.activity.set_active(false);
     }
 
     async fn wait_for_turn(&self) {

@@ -204,3 +204,28 @@ fn slow_module_does_not_hold_up_other_hosts() {
         "all hosts get requests while modules process the first pages"
     );
 }
+
+#[test]
+fn disallowed_urls_do_not_delay_the_requests_of_their_site() {
+    // Each page links to forty pages that robots.txt disallows, and then to the next one.
+    let site = Site::new().robots("User-agent: *\nDisallow: /no").fallback(|request| {
+        let number: usize = request.path[1..].parse().unwrap_or(0);
+        let disallowed = (0..40).map(|link| format!("<a href=/no/{number}/{link}>no</a>"));
+        let next = (number < 5).then(|| format!("<a href=/{}>next</a>", number + 1));
+        Response::page(disallowed.chain(next).collect::<String>())
+    });
+    let web = Web::builder().site(site).start();
+    // The defaults are four times as long.
+    let (delay, site_delay) = (Duration::from_millis(250), Duration::from_millis(62));
+    let polite = crawl(&web, "one.test").configure_backend(|settings| settings.similarity = None);
+    let polite = polite.configure(|config| {
+        (config.requests.obey_robots, config.delay, config.site_delay) = (true, delay, site_delay);
+    });
+    let started = Instant::now();
+    let report = polite.run_blocking().unwrap();
+    let elapsed = started.elapsed();
+    assert_eq!((report.snapshot.pages, report.snapshot.outcomes["robots.txt"]), (6, 6 * 40));
+    assert!(web.log().smallest_gap().unwrap() >= delay, "{:?}", web.log().smallest_gap());
+    // With a turn of the site for each of them, they would take 15 s.
+    assert!(elapsed < Duration::from_secs(7), "{elapsed:?}");
+}

@@ -26,7 +26,7 @@ use super::content_index::ContentIndex;
 use super::counters::CrawlCounters;
 use super::host_cooldowns::HostCooldowns;
 use super::storage::{Clock, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef, unix_millis};
-use super::waiting_urls::{NextUrl, WaitingUrls};
+use super::waiting_urls::{EndedLease, NextUrl, Turn, WaitingUrls};
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::keyed_map::KeyedMap;
@@ -84,7 +84,16 @@ struct ActiveLease {
     lease_id: u64,
     /// No request is sent for the URL, because it is blocked.
     is_blocked: bool,
+    /// How long the lease delays the next one of its site, if a request is sent.
+    turn: Option<Turn>,
     reservation: Option<BudgetReservation>,
+}
+
+impl ActiveLease {
+    /// How the lease ended, if a request was sent for it, or may have been.
+    fn ended(&self, site_cooldown: Duration) -> EndedLease {
+        EndedLease { was_blocked: self.is_blocked, unused_turn: None, site_cooldown }
+    }
 }
 
 /// A URL to add to the queues. A seed was not found on a page.
@@ -243,7 +252,7 @@ impl<S: Storage> LocalState<S> {
         let mut leases = Vec::new();
         while leases.len() < max {
             let next = self.waiting.take(worker, requisites_only, &self.cooldowns, &mut self.storage)?;
-            let Some(NextUrl { task, site_cooldown, no_request }) = next else { break };
+            let Some(NextUrl { task, site_cooldown, no_request, turn }) = next else { break };
             let is_blocked = no_request == Some(NoRequest::Blocked);
             let lease_id = self.next_lease_id;
             self.next_lease_id += 1;
@@ -268,8 +277,8 @@ impl<S: Storage> LocalState<S> {
             self.storage.lease(&task, &lease, worker);
             leases.push(lease);
             *self.leased_to(worker) += 1;
-            self.leases
-                .insert(task.task_id, ActiveLease { task, worker, lease_id, is_blocked, reservation: None });
+            let active = ActiveLease { task, worker, lease_id, is_blocked, turn, reservation: None };
+            self.leases.insert(active.task.task_id, active);
         }
         self.waiting.set_wants_urls(worker, leases.len() < max);
         Ok(leases)
@@ -384,6 +393,7 @@ impl<S: Storage> LocalState<S> {
         }
         // Outlinks are admitted before the page is completed, so `pending` reaches zero only at the end of the
         // crawl.
+        let is_without_request = outcome.is_without_request();
         let outcome = sitemap::outcome(&lease.url, outcome);
         let AdmitCounts { new, seen } = self.admit_outlinks(&outlinks, lease.task_id)?;
         self.admit_outlinks(&sitemaps, lease.task_id)?;
@@ -391,9 +401,10 @@ impl<S: Storage> LocalState<S> {
         for (id, lastmod) in lastmods {
             self.set_lastmod(id, lastmod)?;
         }
-        let Some(ActiveLease { task, is_blocked, reservation, .. }) = self.end_lease(lease.task_id) else {
-            return Ok(CompleteResult::StaleLease);
-        };
+        let Some(active) = self.end_lease(lease.task_id) else { return Ok(CompleteResult::StaleLease) };
+        let unused_turn = active.turn.filter(|_| is_without_request);
+        let ended = EndedLease { unused_turn, ..active.ended(site_cooldown) };
+        let ActiveLease { task, reservation, .. } = active;
         self.counters.completed += 1;
         self.budgets.completed(&lease.url);
         // A refetch finds the same links again, but links that are new now were not counted before.
@@ -439,7 +450,7 @@ impl<S: Storage> LocalState<S> {
             self.enqueue(id, again);
             self.fill_url_queue()?;
         }
-        self.waiting.release((&task.url, is_blocked), &self.cooldowns, site_cooldown);
+        self.waiting.release(&task.url, ended, &self.cooldowns);
         Ok(CompleteResult::Applied { id: page_number, sequence, new, exhausted: self.budgets.exhausted() })
     }
 
@@ -495,18 +506,20 @@ impl<S: Storage> LocalState<S> {
 
     /// Ends a lease, and lets the URL wait for its host's next turn.
     fn retry(&mut self, lease: &Lease, bytes: BodyBytes, site_cooldown: Duration) {
-        let Some(ActiveLease { mut task, is_blocked, reservation, .. }) = self.end_lease(lease.task_id)
-        else {
-            return;
-        };
-        self.budgets.commit(&task.url, reservation, false, bytes);
-        task.attempts += 1;
-        let url = Arc::clone(&task.url);
-        if let Some(health) = self.waiting.health(&url) {
+        let Some(mut active) = self.end_lease(lease.task_id) else { return };
+        self.budgets.commit(&lease.url, active.reservation, false, bytes);
+        active.task.attempts += 1;
+        if let Some(health) = self.waiting.health(&lease.url) {
             health.pause();
         }
-        self.waiting.requeue(task, &self.cooldowns);
-        self.waiting.release((&url, is_blocked), &self.cooldowns, site_cooldown);
+        self.requeue_ended(active, site_cooldown);
+    }
+
+    /// Lets the URL of a lease that has ended wait in front of the other URLs of its host.
+    fn requeue_ended(&mut self, active: ActiveLease, site_cooldown: Duration) {
+        let (ended, url) = (active.ended(site_cooldown), Arc::clone(&active.task.url));
+        self.waiting.requeue(active.task, active.lease_id, &self.cooldowns);
+        self.waiting.release(&url, ended, &self.cooldowns);
     }
 
     pub(crate) fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {

@@ -21,6 +21,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::domain_entry::DomainEntry;
+pub(super) use self::domain_entry::{EndedLease, Turn};
 use self::host::HostUrls;
 use self::most_waiting::FoundHosts;
 use self::workers::{ReadyDomains, Workers};
@@ -102,6 +103,8 @@ pub(super) struct NextUrl {
     pub(super) site_cooldown: Duration,
     /// Why no request is sent for it, if none is.
     pub(super) no_request: Option<NoRequest>,
+    /// How long the lease delays the next one of its site, if a request is sent.
+    pub(super) turn: Option<Turn>,
 }
 
 impl<Q: Default> WaitingUrls<Q> {
@@ -214,10 +217,10 @@ impl<Q: Default> WaitingUrls<Q> {
     }
 
     /// Adds a URL whose lease ended without a result. It is leased before the other URLs of its host.
-    pub(super) fn requeue(&mut self, task: QueuedTask, cooldowns: &HostCooldowns) {
+    pub(super) fn requeue(&mut self, task: QueuedTask, lease_id: u64, cooldowns: &HostCooldowns) {
         let name = self.add(&task);
         if let Some(host) = self.hosts.get_mut(&name) {
-            host.returned.push_front(task);
+            host.put_back(task, lease_id);
         }
         self.offer(&name, cooldowns);
     }
@@ -253,7 +256,7 @@ impl<Q: Default> WaitingUrls<Q> {
                 }
                 let (name, domain): (Arc<str>, _) = (key.into(), task.domain());
                 let is_blocked = self.is_host_blocked(key);
-                self.hosts.insert(Arc::clone(&name), HostUrls { is_blocked, ..HostUrls::new(domain) });
+                self.hosts.insert(Arc::clone(&name), HostUrls::new(domain, is_blocked));
                 name
             }
         };
@@ -308,7 +311,7 @@ impl<Q: Default> WaitingUrls<Q> {
         }
         // It is listed again when one of its leases ends.
         let is_full = entry.is_full(max_leases);
-        let cooldown_until = Some(entry.next).filter(|next| *next > now + LEASE_AHEAD);
+        let cooldown_until = Some(entry.next_lease()).filter(|next| *next > now + LEASE_AHEAD);
         let timer = cooldown_until.filter(|_| !is_full && !std::mem::replace(&mut entry.has_timer, true));
         // A blocked host gets no request, so its URLs do not wait for the site's delay.
         let can_list = |queue: u8| queue == blocked || !is_full && cooldown_until.is_none();
@@ -393,6 +396,7 @@ impl<Q: Default> WaitingUrls<Q> {
         let mut waiting = Vec::new();
         for (domain, entry) in &mut self.domains {
             entry.next = entry.next.min(now + site_delay);
+            entry.after_last_lease = entry.after_last_lease.min(now + site_delay);
             entry.has_timer = false;
             if entry.ready.iter().any(|(_, hosts)| !hosts.is_empty()) {
                 waiting.push(domain.clone());
@@ -476,7 +480,7 @@ impl<Q: Default> WaitingUrls<Q> {
         let Some(entry) = self.domains.get_mut(domain) else { return Ok(None) };
         entry.listed.remove(queue);
         // It was leased from, in another queue.
-        let must_wait = entry.next > now + LEASE_AHEAD || entry.is_full(max_leases);
+        let must_wait = entry.next_lease() > now + LEASE_AHEAD || entry.is_full(max_leases);
         if must_wait && !takes_blocked || entry.moving_to.is_some() {
             self.list_domain(domain, now);
             return Ok(None);
@@ -529,27 +533,27 @@ impl<Q: Default> WaitingUrls<Q> {
             entry.last_used = now;
             let site_cooldown = match self.limits.workers_share_throttle {
                 true => Duration::ZERO,
-                false => entry.next.saturating_duration_since(now),
+                false => entry.next_lease().saturating_duration_since(now),
             };
-            if no_request.is_none() {
-                entry.next = now + self.limits.site_delay;
-            }
+            let turn = no_request.is_none().then(|| {
+                let next = now + self.limits.site_delay;
+                Turn { previous: std::mem::replace(&mut entry.after_last_lease, next), next }
+            });
             self.lengths[usize::from(task.queue)] -= 1;
             if entry.has_ready(queue) {
                 self.list_domain(domain, now);
             }
-            return Ok(Some(NextUrl { task, site_cooldown, no_request }));
+            return Ok(Some(NextUrl { task, site_cooldown, no_request, turn }));
         }
         Ok(None)
     }
 
-    /// Records that a lease of a URL of this host ended, after which the site has a cooldown. The URL may be
-    /// [requeued](WaitingUrls::requeue) before.
+    /// Records that a lease of a URL of this host ended. The URL may be [requeued](WaitingUrls::requeue) before.
     pub(super) fn release(
         &mut self,
-        (url, was_blocked): (&str, bool),
+        url: &str,
+        EndedLease { was_blocked, unused_turn, site_cooldown }: EndedLease,
         cooldowns: &HostCooldowns,
-        site_cooldown: Duration,
     ) {
         let Some((name, _)) = self.hosts.get_key_value(throttle_key(url)) else { return };
         let name = Arc::clone(name);
@@ -557,19 +561,20 @@ impl<Q: Default> WaitingUrls<Q> {
         let Some(host) = self.hosts.get_mut(&name) else { return };
         host.leased = host.leased.saturating_sub(1);
         host.skipped -= usize::from(was_blocked);
-        let (mut full_site, mut moving_site, now) = (None, None, Instant::now());
+        let (mut leasable_site, mut moving_site, now) = (None, None, Instant::now());
         if let Some(entry) = self.domains.get_mut(&host.domain) {
-            if entry.is_full(max_leases) {
-                full_site = Some(host.domain.clone());
+            if entry.is_full(max_leases) || unused_turn.is_some() {
+                leasable_site = Some(host.domain.clone());
             }
+            unused_turn.into_iter().for_each(|turn| entry.return_turn(turn));
             if entry.moving_to.is_some() {
                 moving_site = Some(host.domain.clone());
             }
             entry.leased = entry.leased.saturating_sub(1);
             entry.skipped -= usize::from(was_blocked);
             entry.last_used = now;
-            // Workers with a common throttle wait for it.
-            if !self.limits.workers_share_throttle {
+            // Workers with a common throttle wait for it. So the next URL of the site can be leased before, but not all of them.
+            if !self.limits.workers_share_throttle || unused_turn.is_some() {
                 entry.next = entry.next.max(now + site_cooldown);
             }
             if !entry.is_active() {
@@ -580,7 +585,7 @@ impl<Q: Default> WaitingUrls<Q> {
             true => self.offer(&name, cooldowns),
             false => self.remove_if_unused(&name),
         }
-        if let Some(site) = full_site {
+        if let Some(site) = leasable_site {
             self.list_domain(&site, now);
         }
         if let Some(site) = moving_site {
@@ -609,7 +614,7 @@ impl<Q: Default> WaitingUrls<Q> {
         self.domains.retain(|_, entry| {
             entry.is_active()
                 || entry.last_used.elapsed() < ttl
-                || entry.next > now
+                || entry.next_lease() > now
                 || entry.has_timer
                 || entry.ready.iter().any(|(_, hosts)| !hosts.is_empty())
         });

@@ -121,7 +121,7 @@ impl BodyPolicy {
     }
 }
 
-/// Reads and decodes a body into `download`. Returns whether it was read to its end, so that the connection can be
+/// Reads and decodes a body into `download`. Also returns whether it was read to its end, so that the connection can be
 /// reused.
 pub(super) async fn read(
     download: &mut Download,
@@ -130,17 +130,34 @@ pub(super) async fn read(
     (policy, accepted): (BodyPolicy, &AcceptedTypes),
     drain_time: Duration,
     counter: &ByteCounter<'_>,
-) -> Result<bool, Outcome> {
+) -> (Result<(), Outcome>, bool) {
     let policy = policy.for_content(download.content_type.as_deref(), accepted);
-    let page = match PageType::new(download.content_type.as_deref(), policy) {
-        Ok(page) => page,
-        Err(not_a_page) => {
-            if policy.archives(download.content_type.as_deref()) {
-                drain_file(body, policy, drain_time, counter).await;
-            }
-            return Err(not_a_page);
+    match read_page(download, &mut body, encoding, policy, counter).await {
+        Ok(is_complete) => (Ok(()), is_complete),
+        Err(not_a_page @ Outcome::UnsupportedMedia { .. }) => {
+            let is_complete = match counter.records_exchange() {
+                true if policy.archives(download.content_type.as_deref()) => {
+                    drain_file(body, policy, drain_time, counter).await
+                }
+                // What is not archived is not read.
+                true => false,
+                false => drain(body, policy, DrainLimits::default(), counter).await,
+            };
+            (Err(not_a_page), is_complete)
         }
-    };
+        Err(failure) => (Err(failure), false),
+    }
+}
+
+/// The same, up to the point where the body turns out to be no page.
+async fn read_page(
+    download: &mut Download,
+    body: &mut ResponseBody,
+    encoding: Option<&str>,
+    policy: BodyPolicy,
+    counter: &ByteCounter<'_>,
+) -> Result<bool, Outcome> {
+    let page = PageType::new(download.content_type.as_deref(), policy)?;
     let limit = policy.limit();
     let expected = body.size_hint().exact().unwrap_or(0);
     if encoding.is_none() && expected > limit as u64 && !policy.truncates() {
@@ -150,7 +167,7 @@ pub(super) async fn read(
     let mut decoder = decoder.pausing();
     let (mut media, mut empty_frames) = (None, 0);
     while !decoder.has_ended()
-        && let Some(data) = next_data(&mut body, &mut empty_frames, counter).await?
+        && let Some(data) = next_data(body, &mut empty_frames, counter).await?
     {
         if decode(&mut decoder, data, policy, counter).await? {
             download.body = decoder.into_partial();
@@ -272,7 +289,7 @@ pub(super) async fn stream(
         yield_now().await;
     }
     if decoder.has_ended() {
-        drain_trailing(body, limit, counter).await;
+        drain_trailing(&mut body, limit, counter).await;
     }
     match decoder.finish() {
         Ok(_) => Ok(true),
@@ -292,7 +309,7 @@ fn decode_failure(cause: &str) -> Outcome {
 
 /// Reads the body of a response without a page, which is archived or discarded. Returns whether it was read to its end.
 pub(super) async fn drain(
-    body: ResponseBody,
+    mut body: ResponseBody,
     policy: BodyPolicy,
     DrainLimits { bytes, time }: DrainLimits,
     counter: &ByteCounter<'_>,
@@ -303,33 +320,37 @@ pub(super) async fn drain(
         return false;
     }
     let limit = if is_kept { bytes } else { policy.limit() };
-    drain_up_to(body, DrainLimits { bytes, time }, limit, counter).await
+    drain_up_to(&mut body, DrainLimits { bytes, time }, limit, counter).await
 }
 
-/// Reads a file that is no page, for an archive.
-async fn drain_file(body: ResponseBody, policy: BodyPolicy, time: Duration, counter: &ByteCounter<'_>) {
-    let BodyPolicy::Page { file_limit, .. } = policy else { return };
-    if counter.records_exchange() && body.size_hint().lower() <= file_limit as u64 {
-        drain_up_to(body, DrainLimits { bytes: file_limit, time }, file_limit, counter).await;
-    }
+/// Reads a file that is no page, for an archive. Returns whether it was read to its end.
+async fn drain_file(
+    mut body: ResponseBody,
+    policy: BodyPolicy,
+    time: Duration,
+    counter: &ByteCounter<'_>,
+) -> bool {
+    let BodyPolicy::Page { file_limit, .. } = policy else { return false };
+    body.size_hint().lower() <= file_limit as u64
+        && drain_up_to(&mut body, DrainLimits { bytes: file_limit, time }, file_limit, counter).await
 }
 
 /// Reads what follows an encoded stream. Returns whether the body has ended.
-async fn drain_trailing(body: ResponseBody, limit: usize, counter: &ByteCounter<'_>) -> bool {
+async fn drain_trailing(body: &mut ResponseBody, limit: usize, counter: &ByteCounter<'_>) -> bool {
     let limits = DrainLimits { bytes: MAX_TRAILING_BYTES, ..DrainLimits::default() };
     drain_up_to(body, limits, limit, counter).await
 }
 
 /// Reads at most `max`, while the request has received at most `limit`. Returns whether the body has ended.
 async fn drain_up_to(
-    mut body: ResponseBody,
+    body: &mut ResponseBody,
     max: DrainLimits,
     limit: usize,
     counter: &ByteCounter<'_>,
 ) -> bool {
     let drained = async {
         let (mut drained, mut empty_frames) = (0, 0);
-        while let Some(data) = next_data(&mut body, &mut empty_frames, counter).await? {
+        while let Some(data) = next_data(body, &mut empty_frames, counter).await? {
             drained += data.len();
             if counter.add_received(&data, limit) || drained > max.bytes {
                 return Ok(Some(Truncation::Length));

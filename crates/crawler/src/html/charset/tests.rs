@@ -1,8 +1,11 @@
 //! Tests of encoding detection.
 
+use std::time::Duration;
+
 use encoding_rs::{BIG5, EUC_JP, GBK, SHIFT_JIS, WINDOWS_1251};
 
 use super::*;
+use crate::cpu_time::cpu_time;
 
 fn encoding(content_type: Option<&str>, body: &[u8]) -> &'static Encoding {
     Charset::new(content_type, body).encoding()
@@ -112,5 +115,23 @@ fn page_that_is_truncated_within_a_character_is_utf_8() {
     let page = "<title>Заголовок</title>Текст страницы без указания кодировки".as_bytes();
     for cut in 1..40 {
         assert_eq!(Charset::new(None, &page[..page.len() - cut]).encoding(), encoding_rs::UTF_8, "{cut}");
+    }
+}
+
+#[test]
+fn encoding_of_a_large_page_is_detected_from_a_part_of_it() {
+    let russian = "<p>Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива.</p>";
+    let japanese = "<p>吾輩は猫である。名前はまだ無い。どこで生れたか頓と見当がつかぬ。</p>";
+    let ascii = "<p class=x>plain text</p>".repeat(400_000);
+    for (encoding_of_page, text) in [(WINDOWS_1251, russian), (SHIFT_JIS, japanese), (EUC_JP, japanese)] {
+        let text = encoding_of_page.encode(text).0.into_owned();
+        let late = [ascii.as_bytes(), &text.repeat(20)].concat();
+        let everywhere = text.repeat((20 << 20) / text.len());
+        for page in [late, everywhere] {
+            let mut found = UTF_8;
+            let taken = cpu_time(|| found = encoding(None, &page));
+            assert_eq!(found, encoding_of_page);
+            assert!(taken < Duration::from_secs(2), "{taken:?} for {} MB", page.len() >> 20);
+        }
     }
 }

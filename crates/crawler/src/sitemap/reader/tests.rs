@@ -6,9 +6,11 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::super::document::MAX_URLS;
+use super::super::resolver::SitemapResolver;
 use super::*;
 use crate::cpu_time::cpu_time;
-use crate::html::BadLink;
+use crate::html::{self, BadLink};
 
 /// Reads a file in pieces of several sizes, which must not matter.
 fn read(file: &[u8]) -> Contents {
@@ -245,5 +247,42 @@ fn names_of_hosts_that_take_long_to_convert_end_a_sitemap() {
         let found = contents.unwrap().problem;
         assert_eq!(found.as_deref(), problem.map(|problem| problem.trim_end_matches("; ")), "{count}");
         assert!(time < Duration::from_secs(4), "{count} characters took {time:?}");
+    }
+}
+
+#[test]
+fn full_sitemap_of_a_host_with_an_international_name_is_read() {
+    let written = "https://крупный-магазин-бытовой-техники.рф";
+    let encoded = Url::parse(written).unwrap();
+    let host = encoded.host_str().unwrap();
+    assert!(host.starts_with("xn--") && host.len() > 40, "{host}");
+    for start in [written, encoded.as_str().trim_end_matches('/')] {
+        let file: String = (0..MAX_URLS).map(|page| format!("{start}/p{page}/ä?a=1\n")).collect();
+        let contents = read(file.as_bytes());
+        assert_eq!((contents.urls.len(), contents.problem), (MAX_URLS, None));
+        let last = contents.urls.iter().last().unwrap();
+        assert_eq!(last, format!("{encoded}p{}/%C3%A4?a=1", MAX_URLS - 1));
+    }
+}
+
+#[test]
+fn urls_after_one_with_an_international_name_are_resolved_as_without_it() {
+    let base = Url::parse("https://a.test/").unwrap();
+    for target in [
+        "http://ä.test/x",
+        "http://ä.test//b.test/x",
+        "http://ä.test/\\b.test/x",
+        "http://ä.test/\t/b.test/x",
+        "http://ä.test.b.test/x",
+        "http://ä.test:81/x",
+        "http://ä.test?x",
+        "http://ä.test",
+        "http://ä.test@b.test/x",
+        "http://ä.test/../x#y",
+        "/x",
+    ] {
+        let mut resolver = SitemapResolver::new(base.clone());
+        assert!(resolver.resolve("http://ä.test/first/page?q").unwrap().is_ok());
+        assert_eq!(resolver.resolve(target), Some(html::resolve(&base, target)), "{target:?}");
     }
 }

@@ -1,11 +1,10 @@
 //! Limits that change while the crawl runs.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::super::Lease;
 use super::super::storage::Storage;
-use super::{ActiveLease, LocalState};
+use super::LocalState;
 use crate::live_settings::LiveLimits;
 use crate::stats::BodyBytes;
 
@@ -28,12 +27,9 @@ impl<S: Storage> LocalState<S> {
     /// Ends the lease of a URL that has to wait for its host, or of a page that the crawl may not have any more, because its limit
     /// was lowered meanwhile. The URL waits as if it had not been fetched.
     pub(super) fn requeue_url(&mut self, lease: &Lease, bytes: BodyBytes, site_cooldown: Duration) {
-        let Some(ActiveLease { task, is_blocked, reservation, .. }) = self.end_lease(lease.task_id) else {
-            return;
-        };
-        self.budgets.commit(&task.url, reservation, false, bytes);
-        let url = Arc::clone(&task.url);
-        self.waiting.requeue(task, &self.cooldowns);
-        self.waiting.release((&url, is_blocked), &self.cooldowns, site_cooldown);
+        if let Some(active) = self.end_lease(lease.task_id) {
+            self.budgets.commit(&lease.url, active.reservation, false, bytes);
+            self.requeue_ended(active, site_cooldown);
+        }
     }
 }

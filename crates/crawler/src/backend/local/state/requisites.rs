@@ -1,6 +1,5 @@
 //! The requisites of a crawl: they wait in a queue of their own, need no priority, and are also fetched when the pages are exhausted.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::super::{AdmitCounts, BackendError, BudgetDecision, Lease, Outlinks, TaskId};
@@ -83,10 +82,8 @@ impl<S: Storage> LocalState<S> {
             return BudgetDecision::Exhausted(budget);
         }
         if let Some(active) = self.end_lease(lease.task_id) {
-            self.budgets.commit(&active.task.url, active.reservation, false, read);
-            let url = Arc::clone(&active.task.url);
-            self.waiting.requeue(active.task, &self.cooldowns);
-            self.waiting.release((&url, active.is_blocked), &self.cooldowns, Duration::ZERO);
+            self.budgets.commit(&lease.url, active.reservation, false, read);
+            self.requeue_ended(active, Duration::ZERO);
         }
         BudgetDecision::LeaseLost
     }

@@ -430,3 +430,22 @@ async fn urls_of_a_prioritizer_that_was_stopped_are_prioritized_again() {
     let again = state.take_unprioritized(9).unwrap();
     assert_eq!(again.iter().map(|url| url.task_id.0).collect::<Vec<_>>(), [1, 2, 3]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn postponed_urls_are_leased_again_in_their_order() {
+    let hosts = HostLimits { max_leases: 5, ..config().hosts };
+    let mut state = state_with(BackendConfig { hosts, ..config() });
+    add_urls(&mut state, urls_of("a.test", 8));
+    let leases = state.lease(FIRST, 5).unwrap();
+    // They end in any order.
+    for index in [1, 0, 2, 4, 3] {
+        let postponed = Completion { outcome: Outcome::NotReached, ..Completion::new(&leases[index]) };
+        assert!(matches!(state.complete(postponed).unwrap(), CompleteResult::Requeued { .. }));
+    }
+    let mut order = Vec::new();
+    while let Some(lease) = state.lease(FIRST, 1).unwrap().pop() {
+        order.push(lease.url.to_string());
+        state.complete(page(&lease)).unwrap();
+    }
+    assert_eq!(order, urls_of("a.test", 8));
+}

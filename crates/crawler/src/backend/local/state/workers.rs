@@ -1,7 +1,5 @@
 //! The workers of a crawl, which join and leave at any time, and the leases that they have.
 
-use std::cmp::Reverse;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -40,12 +38,10 @@ impl<S: Storage> LocalState<S> {
     pub(crate) fn remove_worker(&mut self, worker: WorkerId) {
         let is_lost =
             |(task_id, active): (&TaskId, &ActiveLease)| (active.worker == worker).then_some(*task_id);
-        let mut lost: Vec<TaskId> = self.leases.iter().filter_map(is_lost).collect();
+        let lost: Vec<TaskId> = self.leases.iter().filter_map(is_lost).collect();
         if !self.config.hosts.workers_share_throttle {
             self.cool_down_hosts_of(worker, &lost);
         }
-        // Each is put in front of those that were requeued before.
-        lost.sort_by_key(|task_id| Reverse(*task_id));
         for task_id in lost {
             self.requeue(task_id);
         }
@@ -54,11 +50,10 @@ impl<S: Storage> LocalState<S> {
 
     /// Ends a lease, and lets the URL wait in front of the other URLs of its host.
     fn requeue(&mut self, task_id: TaskId) {
-        let Some(ActiveLease { task, is_blocked, reservation, .. }) = self.end_lease(task_id) else { return };
-        self.budgets.release(&task.url, reservation);
-        let url = Arc::clone(&task.url);
-        self.waiting.requeue(task, &self.cooldowns);
-        self.waiting.release((&url, is_blocked), &self.cooldowns, Duration::ZERO);
+        if let Some(active) = self.end_lease(task_id) {
+            self.budgets.release(&active.task.url, active.reservation);
+            self.requeue_ended(active, Duration::ZERO);
+        }
     }
 
     /// Transfers a domain to another worker, with all leases that its owner has of it.
@@ -88,8 +83,7 @@ impl<S: Storage> LocalState<S> {
             }
         }
         self.waiting.transfer_domain(domain, *to);
-        // Each is put in front of those that were requeued before.
-        for task_id in returned.into_iter().rev() {
+        for task_id in returned {
             self.requeue(task_id);
         }
         Ok(TransferResult::Moved)
@@ -144,8 +138,8 @@ impl<S: Storage> LocalState<S> {
         }
         *self.leased_to(worker) += 1;
         self.set_next_lease_id(lease_id + 1);
-        self.leases
-            .insert(task.task_id, ActiveLease { task, worker, lease_id, is_blocked: false, reservation });
+        let active = ActiveLease { task, worker, lease_id, is_blocked: false, turn: None, reservation };
+        self.leases.insert(active.task.task_id, active);
     }
 
     /// Gives later leases larger ids than earlier processes did: this one or larger ones.

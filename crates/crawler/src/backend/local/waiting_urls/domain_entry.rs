@@ -13,6 +13,24 @@ use super::super::queue_set::QueueSet;
 /// connections.
 const MIN_MOVED_URLS: usize = 8;
 
+/// What a lease has changed: when the next URL of its domain can be leased.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Turn {
+    pub(super) previous: Instant,
+    pub(super) next: Instant,
+}
+
+/// How a lease ended, as far as the delay between requests to its domain depends on it.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct EndedLease {
+    /// No request was sent for the URL because it is blocked.
+    pub(in super::super) was_blocked: bool,
+    /// What the lease has delayed in vain, if no request was sent for another reason.
+    pub(in super::super) unused_turn: Option<Turn>,
+    /// How long no request to the site may start, by the throttle of its worker.
+    pub(in super::super) site_cooldown: Duration,
+}
+
 /// A domain.
 pub(super) struct DomainEntry {
     pub(super) owner: Option<WorkerId>,
@@ -25,8 +43,10 @@ pub(super) struct DomainEntry {
     pub(super) leased: usize,
     /// Those of the leased URLs for which no request is sent because they are blocked.
     pub(super) skipped: usize,
-    /// No URL is leased before: the delay between requests to the domain.
+    /// No URL is leased before: until then, a request may come too early.
     pub(super) next: Instant,
+    /// The same, because of the last lease: unless it ends without a request, one is sent for it.
+    pub(super) after_last_lease: Instant,
     pub(super) has_timer: bool,
     /// Hosts that are ready for a request, by the queue of the URLs that they have.
     pub(super) ready: Vec<(u8, VecDeque<Arc<str>>)>,
@@ -45,9 +65,22 @@ impl DomainEntry {
             leased: 0,
             skipped: 0,
             next: now,
+            after_last_lease: now,
             has_timer: false,
             ready: Vec::new(),
             listed: QueueSet::default(),
+        }
+    }
+
+    /// When the next URL can be leased: the delay between requests to the domain.
+    pub(super) fn next_lease(&self) -> Instant {
+        self.next.max(self.after_last_lease)
+    }
+
+    /// Takes back that a lease has delayed the next one: no request was sent for it. Later leases keep their delay.
+    pub(super) fn return_turn(&mut self, turn: Turn) {
+        if self.after_last_lease == turn.next {
+            self.after_last_lease = turn.previous;
         }
     }
 

@@ -26,8 +26,8 @@ pub(super) struct HostUrls<Q> {
     pub(super) domain: Domain,
     /// The waiting URLs by priority queue. None of the queues is empty.
     pub(super) queues: Vec<HostQueue<Q>>,
-    /// URLs that were leased before. They are leased first.
-    pub(super) returned: VecDeque<QueuedTask>,
+    /// URLs that were leased before, by the ID of their last lease. They are leased first, in the same order.
+    returned: VecDeque<(u64, QueuedTask)>,
     pub(super) leased: usize,
     /// Those of the leased URLs for which no request is sent because they are blocked.
     pub(super) skipped: usize,
@@ -51,14 +51,14 @@ pub(super) struct HostQueue<Q> {
 }
 
 impl<Q: Default> HostUrls<Q> {
-    pub(super) fn new(domain: Domain) -> HostUrls<Q> {
+    pub(super) fn new(domain: Domain, is_blocked: bool) -> HostUrls<Q> {
         HostUrls {
             domain,
             queues: Vec::new(),
             returned: VecDeque::new(),
             leased: 0,
             skipped: 0,
-            is_blocked: false,
+            is_blocked,
             health: HostHealth::default(),
             delay: Duration::ZERO,
             has_timer: false,
@@ -73,7 +73,11 @@ impl<Q: Default> HostUrls<Q> {
     /// The URLs that were leased before and can be leased now: the first one, and requisites, which wait for no page.
     fn next_returned(&self) -> impl Iterator<Item = (usize, &QueuedTask)> {
         let is_next = |index, url: &str| index == 0 || TaskKind::from_task_url(url) == TaskKind::Requisite;
-        self.returned.iter().enumerate().filter(move |(index, task)| is_next(*index, &task.url))
+        self.returned
+            .iter()
+            .map(|(_, task)| task)
+            .enumerate()
+            .filter(move |(index, task)| is_next(*index, &task.url))
     }
 
     /// The queues of its URLs. Of the pages that were leased before, only the first one counts.
@@ -125,13 +129,19 @@ impl<Q: Default> HostUrls<Q> {
         }
     }
 
+    /// Adds a URL that was leased before.
+    pub(super) fn put_back(&mut self, task: QueuedTask, lease_id: u64) {
+        let index = self.returned.partition_point(|(before, _)| *before < lease_id);
+        self.returned.insert(index, (lease_id, task));
+    }
+
     pub(super) fn take(
         &mut self,
         queue: u8,
         storage: &mut impl Storage<Parked = Q>,
     ) -> Result<Option<QueuedTask>, BackendError> {
         let returned = self.next_returned().find(|(_, task)| task.queue == queue).map(|(index, _)| index);
-        if let Some(task) = returned.and_then(|index| self.returned.remove(index)) {
+        if let Some((_, task)) = returned.and_then(|index| self.returned.remove(index)) {
             return Ok(Some(task));
         }
         let Some(index) = self.queues.iter().position(|host_queue| host_queue.queue == queue) else {

@@ -97,8 +97,9 @@ impl<Q: Default> WaitingUrls<Q> {
     fn waits_for_site(&self, host: &HostUrls<Q>, now: Instant) -> bool {
         let site_delay = self.limits.site_delay;
         // A URL of the site is not leased at the very moment at which one may be.
-        let is_delayed =
-            |site: &DomainEntry| site.next + site_delay > now || site.leased >= self.max_site_leases();
+        let is_delayed = |site: &DomainEntry| {
+            site.next_lease() + site_delay > now || site.leased >= self.max_site_leases()
+        };
         !site_delay.is_zero() && self.domains.get(&host.domain).is_some_and(is_delayed)
     }
 }

@@ -87,7 +87,7 @@ impl<Q: Default> WaitingUrls<Q> {
         if other.is_none() {
             entry.last_used = now;
         }
-        let (next, owner, is_moving) = (entry.next, entry.owner, entry.moving_to.take().is_some());
+        let (next, owner, is_moving) = (entry.next_lease(), entry.owner, entry.moving_to.take().is_some());
         match owner == Some(worker) || other.is_some() {
             false => self.change_owner(domain, worker),
             true if is_moving => self.list_domain(domain, now),

@@ -3,14 +3,23 @@
 //! A pattern consists of a literal *head* up to its first `*`, and a *tail* from there on. A rule can match a path only
 //! if its head is a prefix of the path. So the heads are sorted, and each refers to its parent, the longest other head
 //! that is a prefix of it. The heads that are prefixes of a path are then a chain that one binary search finds, and no
-//! other rule is checked: ten thousand rules cost little more than ten.
+//! other rule is checked: ten thousand rules cost little more than ten. Where many rules have the same head, an index of
+//! their tails finds those that may match.
+
+mod tail_index;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use memchr::memmem;
 
+use self::tail_index::TailIndex;
 use super::allocation_size;
+
+/// How many literals are searched for in one path, unless the last rule has more. If none of them decides, the URL counts as
+/// disallowed. Without a limit, a hostile file would cost milliseconds for each of the site's URLs. Files of real sites need
+/// some tens.
+const MAX_SEARCHES: usize = 1_000;
 
 /// Represents the wildcard `*` in a compiled pattern, where `*` itself is a literal. No normalized text contains it.
 const WILDCARD: u8 = 0;
@@ -70,20 +79,27 @@ struct Tail {
 
 impl Tail {
     /// Whether the tail matches the remaining path. Taking the first occurrence of each literal leaves the most room
-    /// for the others, so no backtracking is needed and the path is scanned once.
-    fn matches(&self, mut rest: &[u8]) -> bool {
-        let Some((&WILDCARD, literals)) = self.literals.split_first() else {
+    /// for the others, so no backtracking is needed and the path is scanned once. Counts the searches.
+    fn matches(&self, mut rest: &[u8], searches: &mut usize) -> bool {
+        *searches += 1;
+        let mut literals = self.literals_to_find();
+        let Some(last) = literals.next_back() else {
             return rest.is_empty() || !self.anchored;
         };
-        let mut literals = literals.split(|byte| *byte == WILDCARD);
-        let last = literals.next_back().unwrap_or_default();
         for literal in literals {
+            *searches += 1;
             match memmem::find(rest, literal) {
                 Some(position) => rest = &rest[position + literal.len()..],
                 None => return false,
             }
         }
         if self.anchored { rest.ends_with(last) } else { memmem::find(rest, last).is_some() }
+    }
+
+    /// The literals, each after a wildcard. They may be empty.
+    fn literals_to_find(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+        let literals = self.literals.split_first().map(|(_, literals)| literals);
+        literals.into_iter().flat_map(|literals| literals.split(|byte| *byte == WILDCARD))
     }
 }
 
@@ -100,6 +116,8 @@ pub(super) struct Patterns {
 struct PatternHead {
     text: Box<[u8]>,
     rules: Range<usize>,
+    /// Finds its rules, if they are many.
+    index: Option<Box<TailIndex>>,
     /// The longest other head that is a prefix of this one.
     parent: Option<usize>,
 }
@@ -118,9 +136,12 @@ impl Patterns {
                 Some(last) if last.text == head => last.rules.end = end,
                 _ => {
                     let parent = patterns.chain(patterns.heads.len().checked_sub(1), &head).next();
-                    patterns.heads.push(PatternHead { text: head, rules: end - 1..end, parent });
+                    patterns.heads.push(PatternHead { text: head, rules: end - 1..end, index: None, parent });
                 }
             }
+        }
+        for head in &mut patterns.heads {
+            head.index = TailIndex::new(patterns.rules[head.rules.clone()].iter().map(|(_, tail)| tail));
         }
         // Rules are cached for a day, and files with sixty thousand rules exist.
         patterns.heads.shrink_to_fit();
@@ -130,7 +151,10 @@ impl Patterns {
 
     /// Memory used in addition to the struct itself, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let heads = self.heads.iter().map(|head| size_of::<PatternHead>() + allocation_size(head.text.len()));
+        let heads = self.heads.iter().map(|head| {
+            let index = head.index.as_ref().map_or(0, |index| index.bytes());
+            size_of::<PatternHead>() + allocation_size(head.text.len()) + index
+        });
         let rules = self
             .rules
             .iter()
@@ -140,6 +164,11 @@ impl Patterns {
 
     /// Whether the rules allow this path and query.
     pub(super) fn allow(&self, path: &[u8]) -> bool {
+        self.decide(path, &mut 0)
+    }
+
+    /// The same, and counts the searches for literals.
+    pub(super) fn decide(&self, path: &[u8], searches: &mut usize) -> bool {
         let path = normalize(path);
         // Every head that is a prefix of the path sorts before the path, and is a prefix of everything that sorts
         // between the two. So they are all ancestors of the last head before the path, or that head itself.
@@ -147,12 +176,19 @@ impl Patterns {
         let mut best: Option<Precedence> = None;
         for index in self.chain(last_before, &path) {
             let head = &self.heads[index];
-            let rest = &path[head.text.len()..];
-            let matching = self.rules[head.rules.clone()]
-                .iter()
-                .take_while(|(precedence, _)| Some(*precedence) > best)
-                .find(|(_, tail)| tail.matches(rest));
-            best = matching.map(|(precedence, _)| *precedence).or(best);
+            let (rules, rest) = (&self.rules[head.rules.clone()], &path[head.text.len()..]);
+            let found = match &head.index {
+                Some(index) => {
+                    let candidates = index.candidates(rest, MAX_SEARCHES + 1);
+                    let candidates = candidates.iter().map(|rule| &rules[*rule as usize]);
+                    best_match(candidates, rest, best, searches)
+                }
+                None => best_match(rules.iter(), rest, best, searches),
+            };
+            match found {
+                Ok(found) => best = found,
+                Err(TooManySearches) => return false,
+            }
         }
         best.is_none_or(|precedence| precedence.allow)
     }
@@ -163,6 +199,28 @@ impl Patterns {
         std::iter::successors(from, |index| self.heads[*index].parent)
             .skip_while(move |index| self.heads[*index].text.len() > common)
     }
+}
+
+/// There was no match before [`MAX_SEARCHES`].
+struct TooManySearches;
+
+/// The precedence of the first rule that matches the remaining path, or `best` if none of a higher precedence does. The rules are
+/// sorted by precedence.
+fn best_match<'r>(
+    rules: impl Iterator<Item = &'r (Precedence, Tail)>,
+    rest: &[u8],
+    best: Option<Precedence>,
+    searches: &mut usize,
+) -> Result<Option<Precedence>, TooManySearches> {
+    for (precedence, tail) in rules.take_while(|(precedence, _)| Some(*precedence) > best) {
+        if *searches >= MAX_SEARCHES {
+            return Err(TooManySearches);
+        }
+        if tail.matches(rest, searches) {
+            return Ok(Some(*precedence));
+        }
+    }
+    Ok(best)
 }
 
 fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {

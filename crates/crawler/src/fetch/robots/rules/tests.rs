@@ -396,6 +396,42 @@ fn assert_fast(line: impl FnMut(usize) -> String, path: &str) {
     assert!(taken < Duration::from_secs(5), "took {taken:?}");
 }
 
+/// The searches for literals that each of 20,000 URLs needs, at most, with a full-size file of the lines that `line` generates.
+/// Whether URLs are allowed must be so for all of them.
+fn most_searches(line: impl Fn(usize) -> String, allowed: bool) -> usize {
+    let mut text = String::from("User-agent: *\n");
+    let mut lines = (0..).map(line);
+    while text.len() < FULL_SIZE {
+        text.extend(lines.next());
+        text.push('\n');
+    }
+    let rules = rules(&text);
+    let searches = |number: usize| {
+        let mut searches = 0;
+        let path = format!("/articles/2024/{number}/aaaaaaaa-some-title.html?page={}", number % 9);
+        assert_eq!(rules.patterns.decide(path.as_bytes(), &mut searches), allowed, "{path}");
+        searches
+    };
+    (0..20_000).map(searches).max().unwrap()
+}
+
+#[test]
+fn work_for_a_url_is_bounded_whatever_the_file_contains() {
+    // Of the rules of a large site, few are tried, and none is ignored.
+    assert!(most_searches(|n| format!("Disallow:/*{n:06}.php"), true) < 50);
+    assert!(most_searches(|n| format!("Disallow:/*product-{n:05}$"), true) < 50);
+    assert!(most_searches(|n| format!("Allow:/*-{n:05}\nDisallow:/*title"), false) < 50);
+    let many: String = (0..20_000).map(|n| format!("Disallow:/*-{n:05}\n")).collect();
+    assert!(!allows(format!("User-agent:*\n{many}"), "/a-19999/b"));
+    // Hostile rules are not tried all, and their site counts as disallowed.
+    let three = |n: usize| [n / 1_296, n / 36, n].map(|n| char::from_digit((n % 36) as u32, 36).unwrap());
+    let bound = 1_000 + 100;
+    assert!(most_searches(|n| format!("Disallow:/*{}", String::from_iter(three(n))), false) <= bound);
+    assert!(most_searches(|n| format!("Disallow:/*aaaa*{}", String::from_iter(three(n))), false) <= bound);
+    // The same rule is tried once, and a search that fails is the last one.
+    assert!(most_searches(|_| format!("Disallow:/*{}Q", "a*".repeat(4_000)), true) <= bound);
+}
+
 #[test]
 fn no_file_makes_parsing_or_matching_slow() {
     let long = "a".repeat(10_000);

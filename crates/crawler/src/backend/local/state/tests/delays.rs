@@ -18,9 +18,13 @@ fn set_delays(state: &mut LocalState<MemoryStorage>, delay: Duration, site_delay
 
 /// Many hosts of one site, with one URL each.
 fn site() -> LocalState<MemoryStorage> {
+    site_of(true)
+}
+
+fn site_of(workers_share_throttle: bool) -> LocalState<MemoryStorage> {
     let config = config();
     let site_delay = SECOND_OF_TIME / 4;
-    let hosts = HostLimits { workers_share_throttle: true, site_delay, ..config.hosts };
+    let hosts = HostLimits { workers_share_throttle, site_delay, ..config.hosts };
     let mut state = state_with(BackendConfig { hosts, workers: 1, ..config });
     add_urls(&mut state, (0..HOSTS).map(|number| format!("http://h{number}.site.test/")));
     state
@@ -72,4 +76,46 @@ async fn changes_of_the_delay_leave_one_timer_for_each_site() {
     }
     assert!(state.lease(FIRST, HOSTS).unwrap().is_empty());
     assert_eq!(state.waiting.timers(), 1);
+}
+
+fn disallowed(lease: &Lease) -> Completion {
+    Completion { outcome: Outcome::RobotsDisallowed, ..Completion::new(lease) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn url_without_a_request_takes_no_turn_of_its_site() {
+    for workers_share_throttle in [true, false] {
+        let mut state = site_of(workers_share_throttle);
+        for _ in 0..HOSTS / 2 {
+            let leases = state.lease(FIRST, HOSTS).unwrap();
+            assert_eq!(leases.len(), 1);
+            state.complete(disallowed(&leases[0])).unwrap();
+        }
+        let leases = state.lease(FIRST, HOSTS).unwrap();
+        state.complete(page(&leases[0])).unwrap();
+        assert!(state.lease(FIRST, HOSTS).unwrap().is_empty(), "a request was sent");
+        advance(SECOND_OF_TIME / 4).await;
+        assert_eq!(state.lease(FIRST, HOSTS).unwrap().len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn url_without_a_request_takes_no_turn_of_other_leases() {
+    for workers_share_throttle in [true, false] {
+        let mut state = site_of(workers_share_throttle);
+        let first = state.lease(FIRST, HOSTS).unwrap();
+        advance(SECOND_OF_TIME / 4).await;
+        let second = state.lease(FIRST, HOSTS).unwrap();
+        state.complete(disallowed(&first[0])).unwrap();
+        assert!(state.lease(FIRST, HOSTS).unwrap().is_empty(), "the second one may have sent a request");
+        state.complete(disallowed(&second[0])).unwrap();
+        let third = state.lease(FIRST, HOSTS).unwrap();
+        assert_eq!(third.len(), 1);
+        // The request for robots.txt was one, too.
+        state.complete(Completion { site_cooldown: SECOND_OF_TIME / 5, ..disallowed(&third[0]) }).unwrap();
+        advance(SECOND_OF_TIME / 6).await;
+        assert!(state.lease(FIRST, HOSTS).unwrap().is_empty());
+        advance(SECOND_OF_TIME / 5).await;
+        assert_eq!(state.lease(FIRST, HOSTS).unwrap().len(), 1);
+    }
 }
