@@ -280,7 +280,7 @@ async fn depth_of_a_queued_url_is_lowered(backend: impl Backend) {
     assert_eq!((leases.len(), leases[0].depth, leases[0].is_refetch), (1, 2, false));
 }
 
-async fn completed_url_found_at_a_smaller_depth_is_revisited(backend: impl Backend) {
+async fn completed_url_found_at_a_smaller_depth_is_fetched_again(backend: impl Backend) {
     backend.admit(vec![discovered("http://a/", 7)]).await.unwrap();
     run_frontier(&backend).await;
     let lease = lease_all(&backend, FIRST).await.remove(0);
@@ -299,7 +299,7 @@ async fn completed_url_found_at_a_smaller_depth_is_revisited(backend: impl Backe
     assert_eq!((snapshot.pending(), snapshot.refetches, snapshot.pages), (0, 1, 1));
 }
 
-async fn leased_url_found_at_a_smaller_depth_is_revisited(backend: impl Backend) {
+async fn leased_url_found_at_a_smaller_depth_is_fetched_again(backend: impl Backend) {
     backend.admit(vec![discovered("http://a/", 7), discovered("http://b/", 7)]).await.unwrap();
     run_frontier(&backend).await;
     let leases = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
@@ -470,8 +470,8 @@ conformance_tests! {
     full_queues_overflow_and_lose_nothing;
     domain_transfer_moves_all_of_the_domain_or_nothing;
     depth_of_a_queued_url_is_lowered;
-    completed_url_found_at_a_smaller_depth_is_revisited;
-    leased_url_found_at_a_smaller_depth_is_revisited;
+    completed_url_found_at_a_smaller_depth_is_fetched_again;
+    leased_url_found_at_a_smaller_depth_is_fetched_again;
     revisit_does_not_use_the_page_budget with BackendConfig { max_pages_per_host: 1, ..config() };
     url_stays_seen_after_the_ttl;
     nothing_expires_with_an_unlimited_ttl with BackendConfig { ttl: UNLIMITED_TTL, ..config() };
@@ -492,7 +492,7 @@ conformance_tests! {
     prioritizer_gets_the_number_of_pages_linking_to_a_domain;
     operations_are_idempotent;
     duplicate_is_not_stored_and_a_page_is_not_its_own_duplicate;
-    duplicate_with_followed_links_is_revisited;
+    duplicate_with_followed_links_is_fetched_again;
     seed_is_stored_although_it_is_a_duplicate;
     true_similarity_decides_where_the_estimate_is_close_to_the_threshold;
     estimate_decides_without_stored_bodies with BackendConfig { keep_content: false, ..config() };

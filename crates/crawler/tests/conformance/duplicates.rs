@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub async fn duplicate_with_followed_links_is_revisited(backend: impl Backend) {
+pub async fn duplicate_with_followed_links_is_fetched_again(backend: impl Backend) {
     backend.admit(vec![discovered("http://a/", 7), discovered("http://b/", 7)]).await.unwrap();
     run_frontier(&backend).await;
     for lease in [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat() {
