@@ -373,6 +373,7 @@ impl Backend for RemoteBackend {
             let (depth, sent) = (completion.outlinks.depth, {
                 let mut exchange = self.shared.exchange();
                 exchange.reserved.remove(&completion.lease.task_id);
+                exchange.open_leases = exchange.open_leases.saturating_sub(1);
                 exchange.sent_links.filter(&mut completion.outlinks, self.key)
             });
             let request = Request::Complete(LeaseRef::from(&completion.lease), Box::new(completion));

@@ -37,10 +37,7 @@ impl<S: Storage> LocalState<S> {
                 return;
             }
             let Some(task) = self.url_queue.pop_front() else { return };
-            let task = match self.push_known(task, &mut last) {
-                Ok(()) => continue,
-                Err((task, _)) => task,
-            };
+            let Some((task, _)) = self.push_known(task, &mut last) else { continue };
             return self.url_queue.push_front(task);
         }
     }
@@ -60,7 +57,7 @@ impl<S: Storage> LocalState<S> {
             let Some(task) = self.reprioritizing.pop_front().or_else(|| self.url_queue.pop_front()) else {
                 break;
             };
-            if let Err((task, candidate)) = self.push_known(task, &mut last) {
+            if let Some((task, candidate)) = self.push_known(task, &mut last) {
                 let Candidate { url, domain, depth, linking_pages, source_link } = candidate;
                 let task_id = task.task_id;
                 unprioritized.push(UnprioritizedUrl {
@@ -84,7 +81,7 @@ impl<S: Storage> LocalState<S> {
         &mut self,
         mut task: QueuedTask,
         last: &mut Option<(Arc<str>, Domain)>,
-    ) -> Result<(), (QueuedTask, Candidate)> {
+    ) -> Option<(QueuedTask, Candidate)> {
         let of_last = last.take().filter(|(url, _)| throttle_key(url) == throttle_key(&task.url));
         let domain = of_last.map_or_else(|| Domain::from_url_str(&task.url), |(_, domain)| domain);
         *last = Some((Arc::clone(&task.url), domain.clone()));
@@ -98,9 +95,9 @@ impl<S: Storage> LocalState<S> {
         task.domain = Some(domain);
         let known =
             self.prioritizer.as_ref().and_then(|prioritizer| known_priority(&**prioritizer, &candidate));
-        let Some(priority) = known else { return Err((task, candidate)) };
+        let Some(priority) = known else { return Some((task, candidate)) };
         self.push_prioritized(task, priority);
-        Ok(())
+        None
     }
 
     fn push_prioritized(&mut self, mut task: QueuedTask, priority: Priority) {

@@ -30,8 +30,8 @@ pub(super) struct MessageExchange {
     pub(super) number: u64,
     /// The number of the last request.
     pub(super) last_request: u64,
-    /// How many requests the last message had.
-    last_requests: usize,
+    /// How many leases the worker has got and not completed, about.
+    pub(super) open_leases: usize,
     /// The requests without a reply.
     pub(super) pending: BTreeMap<u64, Pending>,
     /// The first request that is to be sent. All later ones are, too.
@@ -70,7 +70,7 @@ impl MessageExchange {
             session,
             number: 0,
             last_request: 0,
-            last_requests: 0,
+            open_leases: 0,
             pending: BTreeMap::new(),
             first_unsent: 1,
             earlier_requests: 0,
@@ -107,7 +107,6 @@ impl MessageExchange {
             return None;
         }
         self.number += 1;
-        self.last_requests = requests.len();
         let first_request = match last {
             Some(last) => last + 1 - requests.len() as u64,
             None => self.last_request + 1,
@@ -146,9 +145,9 @@ impl MessageExchange {
         self.is_message_due
     }
 
-    /// Whether requests come one by one: the last message had no more than one, and the frontier has replied to it.
+    /// Whether requests come one by one: the worker has no more than one URL.
     pub(super) fn has_single_requests(&self) -> bool {
-        self.last_requests <= 1 && !self.is_unanswered()
+        self.open_leases <= 1 && !self.is_unanswered()
     }
 
     fn is_unanswered(&self) -> bool {
@@ -237,6 +236,7 @@ impl MessageExchange {
                         continue;
                     }
                     self.leases_received = number;
+                    self.open_leases += 1;
                     if matches!(reserved, BudgetDecision::Granted(_)) {
                         self.reserved.insert(lease.task_id, (lease.lease_id, reserved));
                     }
@@ -269,7 +269,8 @@ mod tests {
         drop(exchange.next_message(WorkerId(0), 0));
         let replies = vec![Reply::To(2, Vec::new()), Reply::To(3, Vec::new())];
         exchange.apply(FrontierMessage { session, replies }, 0);
-        assert!(!exchange.has_single_requests(), "more than one will come");
+        exchange.open_leases = 2;
+        assert!(!exchange.has_single_requests(), "more than one may come");
         assert!(exchange.is_gathering(), "a page body alone waits for the completion of its page");
     }
 
