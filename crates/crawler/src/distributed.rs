@@ -7,6 +7,7 @@ mod live_worker;
 mod process_identity;
 pub mod remote;
 mod statistics_parts;
+mod worker_condition;
 mod worker_role;
 
 use std::collections::{BTreeMap, HashMap};
@@ -21,6 +22,7 @@ use url::Url;
 use self::crawl_loss::CrawlLossDetector;
 use self::failure_detector::FailureDetector;
 use self::process_identity::{ProcessIdentity, is_surely_dead};
+use self::worker_condition::WorkerCondition;
 use crate::backend::local::BackendConfig;
 use crate::backend::redis::{CrawlState, DistributedCrawl, JoinResult, Phase, RedisCrawl, Role};
 use crate::backend::{BackendError, Budget, Snapshot, WorkerId};
@@ -88,7 +90,7 @@ pub enum RoleExit {
     Gone,
 }
 
-/// What a member stores in Redis when it exits, for the crawl's report.
+/// What a member stores in Redis: when it exits, for the crawl's report, and before, for displays.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct MemberReport {
     failures: BTreeMap<String, u64>,
@@ -104,6 +106,9 @@ struct MemberReport {
     /// The counters of the prioritizer's service, in the report of the frontier.
     #[serde(default)]
     prioritizer_service: Option<ServiceStats>,
+    /// What holds a running worker up.
+    #[serde(default)]
+    condition: WorkerCondition,
 }
 
 /// The name of the frontier's report, which it updates while the crawl runs. Other reports have the token of their
@@ -117,16 +122,29 @@ impl MemberReport {
         MemberReport { traffic: Traffic { round_trips, commands }, ..MemberReport::default() }
     }
 
-    /// All reports that members have stored in Redis.
-    async fn all(control: &DistributedCrawl) -> Result<Vec<MemberReport>, BackendError> {
-        let reports: BTreeMap<String, String> = control.reports().await?;
-        Ok(reports.values().filter_map(|report| serde_json::from_str(report).ok()).collect())
+    /// All reports that members have stored in Redis, by their names.
+    async fn all(control: &DistributedCrawl) -> Result<BTreeMap<String, MemberReport>, BackendError> {
+        let reports = control.reports().await?.into_iter();
+        Ok(reports.filter_map(|(name, report)| Some((name, serde_json::from_str(&report).ok()?))).collect())
     }
 
     async fn store(&self, control: &DistributedCrawl, name: &str) -> Result<(), BackendError> {
-        let report = serde_json::to_string(self)
-            .map_err(|error| BackendError::redis(StorageErrorKind::Io, error.to_string()))?;
-        control.report(name, &report).await
+        control.report(name, &self.to_json()?).await
+    }
+
+    /// Stores the report of a running process, unless it is no member any more.
+    async fn store_of_member(
+        &self,
+        control: &DistributedCrawl,
+        role: Role,
+        token: &str,
+    ) -> Result<(), BackendError> {
+        control.report_of_member(role, token, &self.to_json()?).await
+    }
+
+    fn to_json(&self) -> Result<String, BackendError> {
+        serde_json::to_string(self)
+            .map_err(|error| BackendError::redis(StorageErrorKind::Io, error.to_string()))
     }
 }
 
@@ -172,14 +190,22 @@ impl Membership {
                     }
                 }
                 JoinResult::Taken(member) => {
-                    if is_surely_dead(&member.token) || failures.is_dead(&member) {
+                    let seems_dead = is_surely_dead(&member.token) || failures.is_dead(&member);
+                    // The frontier frees the role of one that is declared dead.
+                    if seems_dead && !member.is_dead {
                         dead = Some(member);
                         continue;
                     }
                     if !std::mem::replace(&mut is_announced, true) {
                         let (role, location) = (member.role, &member.location);
-                        let message =
-                            format!("{role} is already running ({location}); waiting for it to exit");
+                        let message = match member.is_dead {
+                            true => format!(
+                                "{role} ({location}) is declared dead; waiting for the frontier to reassign its URLs"
+                            ),
+                            false => {
+                                format!("{role} is already running ({location}); waiting for it to exit")
+                            }
+                        };
                         log::warned(&*shared.notice, &message);
                     }
                     tokio::select! {
@@ -274,11 +300,12 @@ fn is_absent(phase: &Phase) -> bool {
     matches!(phase, Phase::Unknown | Phase::Purged)
 }
 
-/// The phase of a crawl as its observers see it.
-fn phase_of(phase: &Phase, is_paused: bool) -> CrawlPhase {
+/// The phase of a crawl as its observers see it. Until its result is stored, requests may be in flight.
+fn phase_of(phase: &Phase, is_paused: bool, has_result: bool) -> CrawlPhase {
     match phase {
         Phase::Seeding | Phase::Running if is_paused => CrawlPhase::Paused,
         Phase::Seeding | Phase::Running => CrawlPhase::Running,
+        Phase::Ended(_) if !has_result => CrawlPhase::Stopping,
         Phase::Ended(end) => CrawlPhase::Ended(end_of(end).to_string()),
         Phase::Unknown => CrawlPhase::Ended("Redis has no such crawl".into()),
         Phase::Purged => CrawlPhase::Ended("the crawl was purged".into()),

@@ -249,7 +249,7 @@ async fn supervise(
         if last_shown.elapsed() >= SHOW_INTERVAL {
             last_shown = Instant::now();
             let status = remote.status().await?;
-            display.show_with(&status.view(), warnings::of_redis(&status.redis));
+            display.show_with(&status.view(), warnings::of_distributed(&status));
         }
     }
 }

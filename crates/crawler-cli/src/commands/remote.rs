@@ -225,7 +225,7 @@ impl WatchedCrawl {
             Phase::Seeding | Phase::Running => missing_processes(&status.members, &self.shared),
             _ => String::new(),
         };
-        live.warnings.extend(warnings::of_redis(&status.redis));
+        live.warnings.extend(warnings::of_distributed(&status));
         let members = status.members.iter().map(|member| describe_member(member, &status));
         let members: Vec<String> = members.chain(status.standbys.iter().map(describe_standby)).collect();
         let heading = self.heading(&status, &view, !missing.is_empty());
@@ -249,6 +249,7 @@ impl WatchedCrawl {
         let state = match is_waiting {
             true => "waiting for processes".into(),
             false if view.phase == CrawlPhase::Paused => "paused".into(),
+            false if view.phase == CrawlPhase::Stopping => "stopping".into(),
             false => describe(&status.state.phase, &self.saved),
         };
         format!("Crawl '{}': {state}", self.shared.redis.crawl)

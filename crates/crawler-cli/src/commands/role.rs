@@ -115,7 +115,7 @@ async fn run_role(
     observed: &ProcessSource,
 ) -> u8 {
     loop {
-        let saved = match wait_for_crawl(role, &mut shared, stop).await {
+        let saved = match wait_for_crawl(role, &mut shared, stop, observed).await {
             Ok(Some(saved)) => saved,
             Ok(None) => return 0,
             Err(status) => return status,
@@ -201,6 +201,7 @@ async fn wait_for_crawl(
     role: &RoleOptions,
     shared: &mut SharedCrawl,
     stop: &StopHandle,
+    observed: &ProcessSource,
 ) -> Result<Option<CrawlOptions>, u8> {
     let (name, mut is_announced) = (shared.redis.crawl.clone(), false);
     loop {
@@ -214,7 +215,11 @@ async fn wait_for_crawl(
         // The address is right, so a later failure to connect is an outage.
         shared.redis.connect_options.connect_timeout = RECONNECT_TIMEOUT;
         let awaited = match info {
-            None => "start",
+            None => {
+                // It was purged after the role has left it.
+                observed.forget_crawl();
+                "start"
+            }
             Some(info) => match info.state.phase {
                 Phase::Ended(_) if info.has_result && role.stay => "be restarted",
                 Phase::Ended(_) if info.has_result => {

@@ -138,9 +138,7 @@ impl Supervisor {
         for (role, supervised) in &mut self.roles {
             let Some(pid) = supervised.child.as_ref().map(Child::id) else { continue };
             let is_child = |member: &&Member| member.role == *role && member.process() == Some(pid);
-            if let Some(member) = members.iter().find(is_child) {
-                supervised.member = Some(member.clone());
-            }
+            supervised.observe(members.iter().find(is_child), self.failures.dead_after());
             let Some(member) = &supervised.member else { continue };
             let is_needed = is_running || *role == Role::Frontier;
             if self.failures.is_dead(member) && is_needed {
@@ -292,6 +290,18 @@ impl SupervisedRole {
         }
     }
 
+    /// Notes how the child is listed among the members. One that is not listed any more has left, and may wait for a role, unless its
+    /// heartbeats were missing before: then another process has declared it dead.
+    fn observe(&mut self, member: Option<&Member>, dead_after: Duration) {
+        match (member, &self.member) {
+            (Some(member), _) => self.member = Some(member.clone()),
+            (None, Some(last)) if !last.is_dead && last.since_heartbeat < dead_after / 2 => {
+                self.member = None;
+            }
+            (None, _) => {}
+        }
+    }
+
     fn send(&self, signal: Signal) {
         if let Some(pid) = self.child.as_ref().and_then(|child| Pid::from_raw(child.id().cast_signed())) {
             // The child may have exited.
@@ -379,6 +389,30 @@ mod tests {
             assert!(supervised.handle_exit(Role::Frontier, ExitStatus::from_raw(0)).unwrap().is_none());
         }
         assert_eq!(supervised.failures, 0);
+    }
+
+    #[test]
+    fn child_that_left_does_not_hang_and_one_that_was_declared_dead_does() {
+        let dead_after = Duration::from_secs(15);
+        let member = |seconds| Member {
+            role: Role::Worker(WorkerId(0)),
+            token: "a".into(),
+            location: String::new(),
+            is_dead: false,
+            last_heartbeat: 1,
+            since_heartbeat: Duration::from_secs(seconds),
+        };
+        let observed = |last: Member| {
+            let mut supervised = SupervisedRole::new();
+            supervised.observe(Some(&last), dead_after);
+            supervised.observe(None, dead_after);
+            supervised.member
+        };
+        // It joins again with other settings, and waits while another process has its role.
+        assert_eq!(observed(member(1)), None);
+        assert_eq!(observed(member(14)), Some(member(14)));
+        let dead = Member { is_dead: true, ..member(1) };
+        assert_eq!(observed(dead.clone()), Some(dead));
     }
 
     #[test]

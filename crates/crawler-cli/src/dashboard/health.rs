@@ -46,7 +46,10 @@ pub async fn readiness(feed: &Feed) -> Health {
         CrawlPhase::Running if view.snapshot().network_down.is_some() => {
             Health::Bad("the network is down".into())
         }
-        CrawlPhase::Running => Health::Good,
+        CrawlPhase::Running => match view.missing_processes {
+            Some(missing) => Health::Bad(missing.into()),
+            None => Health::Good,
+        },
         CrawlPhase::Paused => Health::Bad("paused".into()),
         CrawlPhase::Stopping => Health::Bad("stopping".into()),
         // Nor why it ended: an error has paths and addresses.

@@ -7,19 +7,34 @@ mod format;
 use crawler::OutcomeGroup;
 use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::backend::redis::Role;
-use crawler::internal::backend::{Snapshot, WorkerId};
+use crawler::internal::backend::{Budget, Snapshot, WorkerId};
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crawler::internal::distributed::remote::RedisHealth;
 use crawler::internal::outcome::group_of_label;
+use crawler::internal::pipeline::CrawlEnd;
 use crawler::internal::statistics::Statistics;
 
 use self::format::{Family, counter, gauge, histogram, render};
 use super::status::phase_name;
 use super::view::View;
+use crate::commands::crawl::json::end_name;
 use crate::live::remaining::Budgets;
 
 /// The phases of a crawl.
 const PHASES: [&str; 4] = ["running", "paused", "stopping", "ended"];
+
+/// The ends of crawls. Any other one is an [`ERROR`], such as a state that could not be written.
+const ENDS: [CrawlEnd; 8] = [
+    CrawlEnd::Finished,
+    CrawlEnd::LimitReached(Budget::Pages),
+    CrawlEnd::LimitReached(Budget::Bytes),
+    CrawlEnd::TimeLimit,
+    CrawlEnd::Stopped,
+    CrawlEnd::OutputFailed,
+    CrawlEnd::ModuleFailed,
+    CrawlEnd::OutputClosed,
+];
+const ERROR: &str = "error";
 
 /// The groups of outcomes, and the values of their label.
 const GROUPS: [(OutcomeGroup, &str); 9] = [
@@ -71,13 +86,25 @@ fn crawl(view: &View) -> Vec<Family> {
     let phase = phase_name(&view.crawl.phase);
     let started =
         view.crawl.statistics.started_at.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
-    let is_over = matches!(view.crawl.phase, CrawlPhase::Ended(_));
+    let end = match &view.crawl.phase {
+        CrawlPhase::Ended(text) => {
+            Some(ENDS.into_iter().find(|end| end.to_string() == *text).map_or(ERROR, end_name))
+        }
+        _ => None,
+    };
+    let is_over = end.is_some();
     let budgets = Budgets::from(&view.crawl.limits);
     vec![
         gauge("crawler_phase", "1 for the phase of the crawl, 0 for the others.").with_all(
             PHASES
                 .iter()
                 .map(|name| (vec![("phase", (*name).to_owned())], f64::from(u8::from(*name == phase)))),
+        ),
+        gauge("crawler_ended", "1 for the reason why the crawl has ended, 0 for the others.").with_all(
+            ENDS.map(end_name)
+                .into_iter()
+                .chain([ERROR])
+                .map(|name| (vec![("reason", name.to_owned())], f64::from(u8::from(Some(name) == end)))),
         ),
         gauge("crawler_start_time_seconds", "When the crawl was first started, as Unix time.")
             .maybe(started.map(|time| time.as_secs_f64())),

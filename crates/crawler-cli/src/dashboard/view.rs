@@ -45,6 +45,8 @@ pub struct View {
     /// Whether there is no crawl yet, or no longer: the process waits for one.
     pub is_waiting: bool,
     pub crawl: CrawlView,
+    /// Which processes a distributed crawl lacks that is not over, in a sentence.
+    pub missing_processes: Option<&'static str>,
     /// Whether actions can change the crawl.
     pub can_act: bool,
     /// Whether another run can continue the crawl: it is in a state directory or in Redis.
@@ -79,6 +81,7 @@ impl View {
                 limits: Limits::default(),
                 phase: CrawlPhase::Running,
             },
+            missing_processes: None,
             can_act: false,
             can_resume: mode == Mode::Redis,
             members: Vec::new(),

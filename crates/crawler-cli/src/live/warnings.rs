@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use crawler::internal::backend::Snapshot;
 use crawler::internal::backend::SnapshotInternals as _;
 use crawler::internal::crawl_view::{CrawlPhase, CrawlView, Limits};
-use crawler::internal::distributed::remote::RedisHealth;
+use crawler::internal::distributed::remote::{CrawlStatus, RedisHealth};
 use crawler::internal::statistics::Statistics;
 
 use super::remaining::Budgets;
@@ -43,6 +43,19 @@ pub fn is_new(warning: &str, earlier: &[String]) -> bool {
     let subject = |warning: &str| warning.replace(|c: char| c.is_ascii_digit(), "");
     let new = subject(warning);
     !earlier.iter().any(|earlier| subject(earlier) == new)
+}
+
+/// The warnings about the processes of a distributed crawl, and about Redis.
+pub fn of_distributed(status: &CrawlStatus) -> Vec<String> {
+    of_workers(status).into_iter().chain(of_redis(&status.redis)).collect()
+}
+
+/// The warning about workers whose network is down, while others have one.
+pub fn of_workers(CrawlStatus { networks_down, snapshot, .. }: &CrawlStatus) -> Option<String> {
+    let is_said = network_down(snapshot).is_some();
+    let (worker, time) = networks_down.iter().max_by_key(|(_, time)| **time).filter(|_| !is_said)?;
+    let (time, others) = (elapsed(*time), and_others(networks_down.len(), "worker"));
+    Some(format!("the network of {worker} has been down for {time}{others}; no URL fails meanwhile"))
 }
 
 /// The warnings about Redis.
@@ -83,20 +96,20 @@ fn failing_hosts(statistics: &Statistics, snapshot: &Snapshot) -> Option<String>
     let (host, worst) = failing.iter().max_by_key(|(host, worst)| (worst.consecutive_failures, *host))?;
     let cause = worst.last_failure.as_deref().map_or_else(String::new, |cause| format!(" ({cause})"));
     let failures = counted(worst.consecutive_failures.into(), "request");
-    Some(format!("{host} keeps failing: {failures} in a row{cause}{}", and_others(failing.len())))
+    Some(format!("{host} keeps failing: {failures} in a row{cause}{}", and_others(failing.len(), "host")))
 }
 
 /// Hosts whose URLs are not requested any more.
 pub fn given_up(hosts: &BTreeMap<String, String>) -> Option<String> {
     let (host, cause) = hosts.first_key_value()?;
-    Some(format!("gave up {host} ({cause}){}", and_others(hosts.len())))
+    Some(format!("gave up {host} ({cause}){}", and_others(hosts.len(), "host")))
 }
 
-/// How many more hosts there are than the one that is named.
-fn and_others(hosts: usize) -> String {
-    match hosts - 1 {
+/// How many more hosts, or other things, there are than the one that is named.
+fn and_others(count: usize, noun: &str) -> String {
+    match count - 1 {
         0 => String::new(),
-        others => format!(", and {}", counted(others as u64, "other host")),
+        others => format!(", and {}", counted(others as u64, &format!("other {noun}"))),
     }
 }
 

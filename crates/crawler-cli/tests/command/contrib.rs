@@ -75,7 +75,8 @@ fn panels_of_the_grafana_dashboard_have_queries_and_do_not_overlap() {
     assert!(compose.contains(&format!("./contrib/grafana/dashboards:{path}:ro")), "{path}");
 }
 
-/// A crawl that sends no requests, and one that does.
+/// A crawl that sends no requests, one that does, and distributed crawls: one without one of its workers, one without its frontier, one
+/// whose output failed, one that Redis lost, and one that was purged after its end.
 const ALERT_TEST: &str = r#"
 rule_files: [ALERTS]
 evaluation_interval: 1m
@@ -98,6 +99,21 @@ tests:
       - {series: 'crawler_disk_free_bytes{job="crawl", instance="b"}', values: '600000000x40'}
       - {series: 'crawler_redis_up{job="crawl", instance="a"}', values: '0x40'}
       - {series: 'crawler_redis_up{job="processes", instance="w"}', values: '0x40'}
+      - {series: 'crawler_phase{job="crawl", instance="worker dead", phase="running"}', values: '1x40'}
+      - {series: 'crawler_members{job="crawl", instance="worker dead", state="alive"}', values: '4x10 3x30'}
+      - {series: 'crawler_heartbeat_age_seconds{job="crawl", instance="worker dead", member="frontier"}', values: '1x40'}
+      - {series: 'crawler_phase{job="crawl", instance="frontier dead", phase="running"}', values: '1x40'}
+      - {series: 'crawler_members{job="crawl", instance="frontier dead", state="alive"}', values: '4x40'}
+      - {series: 'crawler_heartbeat_age_seconds{job="crawl", instance="frontier dead", member="frontier"}', values: '1x20 stale'}
+      - {series: 'crawler_phase{job="crawl", instance="full disk", phase="running"}', values: '1x10 0x30'}
+      - {series: 'crawler_members{job="crawl", instance="full disk", state="alive"}', values: '4x10 0x30'}
+      - {series: 'crawler_ended{job="crawl", instance="full disk", reason="output-failure"}', values: '0x10 1x30'}
+      - {series: 'crawler_ended{job="crawl", instance="full disk", reason="finished"}', values: '0x40'}
+      - {series: 'crawler_redis_up{job="crawl", instance="lost"}', values: '1x40'}
+      - {series: 'crawler_phase{job="crawl", instance="lost", phase="running"}', values: '1x10 stale'}
+      - {series: 'crawler_redis_up{job="crawl", instance="purged"}', values: '1x40'}
+      - {series: 'crawler_phase{job="crawl", instance="purged", phase="running"}', values: '1x10 0x5 stale'}
+      - {series: 'crawler_phase{job="crawl", instance="purged", phase="ended"}', values: '0x10 1x5 stale'}
     alert_rule_test:
       - eval_time: 35m
         alertname: CrawlStalled
@@ -126,7 +142,35 @@ tests:
           - exp_labels: {severity: warning, job: processes, instance: w}
             exp_annotations:
               summary: A process of the crawl at w does not respond
-              description: The other workers take over its URLs. Look at its log.
+              description: It hangs, or cannot be reached. If it is dead, the other workers take over its URLs. Look at its log.
+      - eval_time: 35m
+        alertname: CrawlMembersMissing
+        exp_alerts:
+          - exp_labels: {severity: warning, job: crawl, instance: worker dead, state: alive}
+            exp_annotations:
+              summary: Processes of the crawl at worker dead are missing
+              description: "3 are left. The other workers take over the URLs of a dead one. Look at the logs of all."
+      - eval_time: 35m
+        alertname: CrawlWithoutFrontier
+        exp_alerts:
+          - exp_labels: {severity: critical, job: crawl, instance: frontier dead, phase: running}
+            exp_annotations:
+              summary: No frontier runs the crawl at frontier dead
+              description: Workers get no URLs until one is started. Nothing is lost.
+      - eval_time: 35m
+        alertname: CrawlEndedAbnormally
+        exp_alerts:
+          - exp_labels: {severity: critical, job: crawl, instance: full disk, reason: output-failure}
+            exp_annotations:
+              summary: "The crawl at full disk has ended: output-failure"
+              description: Look at its log. When the cause is removed, it can be resumed.
+      - eval_time: 35m
+        alertname: CrawlLost
+        exp_alerts:
+          - exp_labels: {severity: critical, job: crawl, instance: lost}
+            exp_annotations:
+              summary: Redis does not have the crawl of lost any more, which was not over
+              description: It was purged, or Redis has lost its data.
       - eval_time: 35m
         alertname: CrawlNetworkDown
         exp_alerts:
@@ -161,7 +205,7 @@ fn crawl_in_one_process_has_every_series_that_contrib_selects() {
     crawl.until_message("/metrics\n");
     let server = Server::announced(&crawl.stderr_so_far());
     // Those of Redis, and of the processes of a distributed crawl.
-    let exceptions = ["crawler_redis_", "crawler_heartbeat_"];
+    let exceptions = ["crawler_redis_", "crawler_heartbeat_", "crawler_members"];
     let missing = || -> Vec<String> {
         let metrics = server.get("/metrics").body;
         queries().iter().flat_map(|query| query.missing(&metrics, &exceptions)).collect()

@@ -6,7 +6,7 @@ use rustix::process::{Signal, kill_process};
 
 use super::fixture::{Fixture, is_over, members};
 use super::messages::{DECLARED_DEAD, HANGS, RESTARTED, prints};
-use super::process::Process;
+use super::process::{Process, wait_for};
 
 /// Long enough for the heartbeats of processes on a busy machine, short enough for a test.
 const DEAD_AFTER: &str = "3s";
@@ -35,6 +35,27 @@ fn killed_worker_is_restarted_and_nothing_is_lost() {
 #[ignore = "needs redis-server: run by make test"]
 fn killed_frontier_is_restarted_and_nothing_is_lost() {
     kill_and_check(&["frontier"]);
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn frontier_of_a_controller_is_back_within_two_seconds() {
+    let fixture = Fixture::slow(12, 30);
+    let controller = fixture.start_crawl(2, &[]);
+    // Other processes slow some restarts down: one without them is enough.
+    let mut times = Vec::new();
+    while times.iter().all(|time| *time > Duration::from_secs(2)) {
+        assert!(times.len() < 4, "{times:?}");
+        let before = fixture.process_of("frontier").unwrap();
+        kill_process(before, Signal::KILL).unwrap();
+        let killed = Instant::now();
+        wait_for("the frontier", || fixture.process_of("frontier").is_some_and(|now| now != before));
+        let hits = fixture.web.hits();
+        wait_for("the next request", || fixture.web.hits() > hits);
+        times.push(killed.elapsed());
+    }
+    controller.wait_for_success();
+    fixture.check();
 }
 
 #[test]
@@ -146,20 +167,53 @@ fn controller_replaces_its_frontier_when_it_hangs() {
 
 #[test]
 #[ignore = "needs redis-server: run by make test"]
-fn worker_takes_another_number_while_a_hung_process_has_the_part_files_of_the_first() {
+fn worker_takes_another_number_while_hung_processes_have_the_part_files_of_the_first_ones() {
     let fixture = Fixture::slow(8, 12);
     fixture.submit(&fixture.seed(), &["--dead-after", DEAD_AFTER]);
     let role = |arguments: &[&str]| Process::start(fixture.crawler(arguments));
-    let (frontier, hung) = (role(&["frontier"]), role(&["worker"]));
+    let (frontier, hung) = (role(&["frontier"]), [role(&["worker"]), role(&["worker"])]);
+    fixture.wait_for_status("both workers to join", |status| members(status) == 3);
     fixture.wait_for_pages(5);
-    hung.signal(Signal::STOP);
-    fixture.wait_for_status("the hung worker to be removed", |status| members(status) == 1);
+    hung.iter().for_each(|hung| hung.signal(Signal::STOP));
+    fixture.wait_for_status("the hung workers to be removed", |status| members(status) == 1);
     let mut next = role(&["worker"]);
-    next.wait_for_output("another number", |output| output.contains("running as worker 1"));
+    next.wait_for_output("another number", |output| output.contains("running as worker 2"));
+    fixture.wait_for_status("the other numbers to be free", |status| members(status) == 2);
     frontier.wait_for_success();
     next.wait_for_success();
-    hung.signal(Signal::KILL);
-    hung.signal(Signal::CONT);
-    hung.wait();
+    for hung in hung {
+        hung.signal(Signal::KILL);
+        hung.signal(Signal::CONT);
+        hung.wait();
+    }
+    fixture.check();
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn worker_that_waits_for_the_number_of_a_dead_one_is_idle_and_can_be_stopped() {
+    let fixture = Fixture::slow(8, 12);
+    fixture.submit(&fixture.seed(), &["--dead-after", DEAD_AFTER]);
+    let role = |arguments: &[&str]| Process::start(fixture.crawler(arguments));
+    let (frontier, first) = (role(&["frontier"]), role(&["worker"]));
+    fixture.wait_for_pages(5);
+    for killed in [frontier, first] {
+        killed.signal(Signal::KILL);
+        killed.wait();
+    }
+    // What a frontier stores that is killed while it requeues the URLs of a dead worker.
+    let heartbeats = "crawler:{crawl:members}:heartbeats";
+    let heartbeat: String = fixture.redis.query(&format!("HGET {heartbeats} 0"));
+    fixture.redis.query::<i64>(&format!("HSET {heartbeats} 0 -{heartbeat}"));
+    let mut next = role(&["worker", "--id", "0"]);
+    next.wait_for_output("the dead worker", |output| {
+        output.contains("declared dead; waiting for the frontier")
+    });
+    next.signal(Signal::TERM);
+    next.wait();
+    // The frontier frees the number.
+    let (frontier, next) = (role(&["frontier"]), role(&["worker", "--id", "0"]));
+    frontier.wait_for_success();
+    next.wait_for_success();
     fixture.check();
 }

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::json;
 use testredis::{Mode, Proxy};
+use testweb::{Request, Response, Site, Web};
 
 use super::fixture::Fixture;
 use super::process::{Process, poll};
+use super::terminal::Terminal;
 use crate::http::Server;
 
 /// How often the server is asked.
@@ -61,6 +64,60 @@ fn dashboard_shows_all_workers_of_a_crawl_and_its_end() {
     });
     assert!(dashboard.is_running(), "it runs until it is stopped");
     fixture.check();
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn crawl_is_stopping_until_its_last_requests_are_completed() {
+    let site = Site::new().fallback(|request: &Request| match request.path.as_str() {
+        "/" => Response::page((0..9).map(|page| format!("<a href=/{page}>x</a>")).collect::<String>()),
+        _ => Response::page(request.path.clone()).delay(Duration::from_secs(10)),
+    });
+    let fixture = Fixture { web: Web::builder().site(site).start(), ..Fixture::new(1, 1) };
+    let mut dashboard = Process::start(fixture.crawler(&["dashboard", "--redis"]));
+    let server = server_of(&mut dashboard);
+    let seed = fixture.web.url_of("a.test", "/");
+    let mut crawl = fixture.crawler(&["crawl", &seed, "--redis", &fixture.redis_url, "--workers", "1"]);
+    crawl.args(fixture.options()).args(["--ignore-robots", "--max-pages", "100000"]);
+    let mut terminal = Terminal::run(&crawl, 80, 30);
+    poll("requests in flight", INTERVAL, || fixture.web.hits() > 1);
+    terminal.until("the lines", |screen| screen.has("pages/s"));
+    fixture.run(&["stop"]);
+    poll("the phase", INTERVAL, || server.status()["phase"] == "stopping");
+    assert!(server.get("/metrics").body.contains("\ncrawler_phase{phase=\"stopping\"} 1\n"));
+    assert_eq!(server.get("/readyz").body, "stopping\n");
+    let status = fixture.run(&["status"]);
+    assert!(status.starts_with("Crawl 'crawl': stopping\n"), "{status}");
+    terminal.until("the phase", |screen| screen.has("stopping"));
+    let (status, screen) = terminal.wait();
+    assert_eq!(status, Some(0), "{}", screen.text());
+    poll("the end", INTERVAL, || server.status()["phase"] == "ended");
+    let metrics = server.get("/metrics").body;
+    assert!(metrics.contains("\ncrawler_ended{reason=\"request\"} 1\n"), "{metrics}");
+    assert_eq!(server.status()["totals"]["pages"], fixture.status()["pages"]);
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn crawl_is_ready_while_a_frontier_and_a_worker_run_it() {
+    let fixture = Fixture::slow(4, 40);
+    let mut dashboard = Process::start(fixture.crawler(&["dashboard", "--redis"]));
+    let server = server_of(&mut dashboard);
+    let ready = |what: &str| poll(what, INTERVAL, || server.get("/readyz").body == format!("{what}\n"));
+    fixture.submit(&fixture.seed(), &["--dead-after", "2s"]);
+    ready("no process of the crawl is running");
+    let frontier = Process::start(fixture.crawler(&["frontier"]));
+    ready("no worker is running");
+    let worker = Process::start(fixture.crawler(&["worker"]));
+    ready("ok");
+    frontier.signal(Signal::KILL);
+    ready("no frontier is running");
+    assert_eq!(server.get("/healthz").status, 200, "a restart would not help");
+    let frontier = Process::start(fixture.crawler(&["frontier"]));
+    ready("ok");
+    worker.signal(Signal::KILL);
+    ready("no worker is running");
+    drop(frontier);
 }
 
 #[test]

@@ -179,3 +179,39 @@ fn links_of_small_pages_with_a_long_base_do_not_swell_redis() {
     let (read, grown) = (300 * 2_200, used_memory() - before);
     assert!(grown < 15 * read, "{grown} bytes for {read} bytes read");
 }
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn best_links_of_a_page_are_fetched_first_although_they_are_last_on_it() {
+    let worst = (0..2_970).map(|number| format!("worst{number}.test"));
+    let hosts = worst.chain((0..30).map(|number| format!("best{number}.test")));
+    let (fixture, service) = (fixture(hosts.collect(), own_page), rank_service());
+    let limits = ["--max-pages", "1100", "--concurrency", "8", "--pagerank-url", &service.url("")];
+    crawl(&fixture, &limits).wait_for_success();
+    let log = fixture.web.log();
+    let positions = log.iter().enumerate().filter(|(_, hit)| hit.host.starts_with("best"));
+    let positions: Vec<usize> = positions.map(|(position, _)| position).collect();
+    assert!(positions.len() > 15 && positions[15] <= 1_000, "{positions:?}");
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn host_that_fails_again_and_again_is_given_up() {
+    let site = Site::new().fallback(|request: &Request| match request.path.as_str() {
+        "/" => {
+            let authority = request.authority.replace("start.", "dead.");
+            Response::page(
+                (0..50).map(|n| format!("<a href=http://{authority}/{n}>x</a>")).collect::<String>(),
+            )
+        }
+        _ => Response::hostile(Hostile::Silence),
+    });
+    let web = Web::builder().site(site).start();
+    let fixture = Fixture { web, delay: Duration::ZERO, ..Fixture::new(1, 1) };
+    let output = crawl(&fixture, &["--timeout", "100ms"]).wait_for_success();
+    let requests = fixture.web.log().for_host("dead.test");
+    assert_eq!((requests.len(), requests.max_concurrent()), (6, 1), "{output}");
+    let failed = &fixture.status()["failed"]["by_reason"];
+    assert_eq!((&failed["timeout"], &failed["host unreachable"]), (&3.into(), &47.into()), "{failed}");
+    assert!(output.contains("dead.test"), "the summary names it: {output}");
+}

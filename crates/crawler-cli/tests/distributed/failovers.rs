@@ -37,6 +37,13 @@ fn scripts_run(server: &Server) -> u64 {
     calls.map_or(0, |calls| calls.parse().unwrap())
 }
 
+/// How often a server was asked to wait for its replicas.
+fn waits_for_replicas(server: &Server) -> u64 {
+    let stats: String = server.query("INFO commandstats");
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_wait:calls=")?.split(',').next());
+    calls.map_or(0, |calls| calls.parse().unwrap())
+}
+
 /// Waits until a server runs no more scripts. Returns how many it has run.
 fn wait_until_unused(server: &Server) -> u64 {
     let start = Instant::now();
@@ -88,6 +95,18 @@ fn crawl_survives_failover(more: &[&str]) {
 #[ignore = "needs redis-server: run by make test"]
 fn crawl_is_complete_after_a_replica_replaces_its_primary() {
     crawl_survives_failover(&[]);
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn changes_by_a_command_wait_for_a_replica() {
+    let (sentinels, fixture) = fixture_with_sentinel();
+    fixture.submit(&fixture.seed(), &[]);
+    for command in ["pause", "unpause", "stop"] {
+        let before = waits_for_replicas(sentinels.primary());
+        fixture.run(&[command, "--redis", &fixture.redis_url]);
+        assert!(waits_for_replicas(sentinels.primary()) > before, "a failover could undo {command}");
+    }
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! The health and metrics of roles: without a crawl, after its end, and while Redis or the network is away.
 
+use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use testredis::{Mode, Proxy, ReservedPort};
+use testweb::{Request, Response, Site, Web};
 
 use super::dashboard::{INTERVAL, server_of};
 use super::fixture::{Fixture, is_over};
@@ -55,10 +57,18 @@ fn roles_that_stay_are_healthy_before_and_after_their_crawl() {
         for server in servers {
             poll("health after the end", INTERVAL, || server.get(STUCK_AT_ONCE).status == 200);
             assert_eq!(metric(server, "crawler_phase{phase=\"running\"}"), Some(0.0));
-            assert_eq!(metric(server, "crawler_phase{phase=\"ended\"}"), Some(1.0));
+            poll("the result", INTERVAL, || metric(server, "crawler_phase{phase=\"ended\"}") == Some(1.0));
             assert_eq!(server.get("/readyz").body, "ended\n");
         }
         fixture.run(&["purge"]);
+        for server in servers {
+            poll("the next crawl to be waited for", INTERVAL, || {
+                server.get("/readyz").body == "there is no crawl yet\n"
+            });
+            poll("no metrics of a crawl", INTERVAL, || {
+                families(server) == ["crawler_build_info", "crawler_redis_up"]
+            });
+        }
     }
 }
 
@@ -117,6 +127,63 @@ fn roles_are_healthy_and_report_while_redis_is_away() {
     }
     processes.into_iter().for_each(|process| drop(process.wait_for_success()));
     fixture.check();
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn urls_do_not_fail_while_the_network_of_all_workers_is_down() {
+    const HOSTS: usize = 20;
+    const PAGES: usize = 10;
+    // Without kept-alive connections, each request needs the network.
+    let site = Site::new().fallback(|request: &Request| {
+        let port = request.authority.rsplit(':').next().unwrap_or("80");
+        let hosts = (0..HOSTS).map(|host| format!("<a href=http://h{host}.test:{port}/>x</a>"));
+        let pages = (0..PAGES).map(|page| format!("<a href=/{page}>x</a>"));
+        let links: String =
+            if request.authority.starts_with("start.") { hosts.collect() } else { pages.collect() };
+        Response::page(format!("{} {} {links}", request.authority, request.path)).close()
+    });
+    let fixture = Fixture { web: Web::builder().site(site).start(), ..Fixture::new(1, 1) };
+    // Nothing listens at the address of a network that is down.
+    let set_network = |address: &str| {
+        let hosts = (0..HOSTS).map(|host| format!("h{host}.test={address}\n")).collect::<String>();
+        let new = fixture.directory.path().join("new");
+        fs::write(&new, format!("start.test=127.0.0.1\n{hosts}")).unwrap();
+        fs::rename(new, fixture.directory.path().join("addresses")).unwrap();
+    };
+    set_network("127.0.0.1");
+    let seed = fixture.web.url_of("start.test", "/");
+    let mut crawl = fixture.crawler(&["crawl", &seed, "--redis", &fixture.redis_url, "--workers", "2"]);
+    crawl.args(["--resolve-file", "addresses", "--allow-private", "--ignore-robots", "--similarity", "0"]);
+    let mut crawl = Process::start({
+        crawl.args(["--delay", "200ms", "--summary", "summary.json"]);
+        crawl
+    });
+    let mut dashboard = Process::start(fixture.crawler(&["dashboard", "--redis"]));
+    let server = server_of(&mut dashboard);
+    poll("requests to all hosts", INTERVAL, || fixture.web.hits() > 2 * HOSTS);
+    set_network("127.0.0.77");
+    poll("a network that is down", INTERVAL, || server.get("/readyz").body == "the network is down\n");
+    let is_down = |text: &str| text.contains("the network has been down for");
+    let is_shown = || {
+        server.status()["warnings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|warning| is_down(warning.as_str().unwrap()))
+    };
+    poll("the warning on the dashboard", INTERVAL, is_shown);
+    poll("the network in the status", INTERVAL, || is_down(&fixture.run(&["status"])));
+    poll("the metric", INTERVAL, || metric(server, "crawler_network_down_seconds") > Some(0.0));
+    crawl.wait_for_output("the notices of the workers", |output| {
+        output.matches("the network of this machine is down").count() == 2
+    });
+    set_network("127.0.0.1");
+    let output = crawl.wait_for_success();
+    assert!(output.contains("requests continue: the network was down for "), "{output}");
+    let status = fixture.status();
+    let expected = 1 + HOSTS * (PAGES + 1);
+    assert_eq!((&status["pages"], &status["failed"]["total"]), (&expected.into(), &0.into()), "{status}");
 }
 
 #[test]

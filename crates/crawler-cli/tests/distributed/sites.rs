@@ -88,3 +88,19 @@ fn site_delay_holds_when_a_worker_is_killed() {
     controller.wait_for_success();
     check(&fixture, 6);
 }
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn pages_of_a_site_are_limited_exactly_over_all_its_hosts() {
+    let mut fixture = fixture(6);
+    fixture.delay = Duration::from_millis(20);
+    let mut command = fixture.crawler(&["crawl", &seed(&fixture), "--redis", &fixture.redis_url]);
+    command.args(fixture.options()).args(["--workers", "3", "--max-pages-per-site", "7"]);
+    Process::start(command).wait_for_success();
+    let pages = fixture.pages();
+    for site in 0..SITES {
+        let of_site = pages.iter().filter(|url| url.contains(&format!(".site{site}.test:"))).count();
+        assert_eq!(of_site, 7, "site {site}: {pages:?}");
+    }
+    assert!(fixture.status()["skipped"]["by_reason"]["site page limit"].as_u64() > Some(0));
+}

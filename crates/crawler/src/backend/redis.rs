@@ -24,6 +24,7 @@ mod records;
 mod restore;
 mod scripts;
 mod server;
+mod standbys;
 mod storage;
 mod write_if;
 
@@ -40,8 +41,9 @@ pub use self::frontier_process::{FrontierEnd, FrontierProcess};
 pub use self::health::RedisHealth;
 use self::keys::CrawlKeys;
 pub use self::keys::is_name;
-pub use self::members::{CrawlInfo, CrawlState, JoinResult, Member, Phase, Role, Standby, crawl_info};
+pub use self::members::{CrawlInfo, CrawlState, JoinResult, Member, Phase, Processes, Role, crawl_info};
 pub use self::opening::no_such_crawl;
+pub use self::standbys::Standby;
 use super::BackendError;
 use crate::error::StorageErrorKind;
 

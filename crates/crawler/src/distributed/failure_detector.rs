@@ -29,6 +29,11 @@ impl FailureDetector {
         FailureDetector { dead_after, heartbeats: HashMap::new(), last_check: Instant::now() }
     }
 
+    /// The time after which a member is declared dead.
+    pub fn dead_after(&self) -> Duration {
+        self.dead_after
+    }
+
     /// Whether a member has sent no heartbeat for too long. Call it regularly: a long time between calls
     /// resets all timers.
     pub fn is_dead(&mut self, member: &Member) -> bool {

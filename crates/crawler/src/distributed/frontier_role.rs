@@ -271,7 +271,7 @@ impl FrontierRole<'_> {
                 () => {}
             }
             self.report_service().await?;
-            self.report_status(process).await?;
+            self.report_status(process, false).await?;
             self.remove_dead_members(process).await?;
             if is_running && let Some(end) = self.reached_limit(process).await? {
                 return self.end(self.state.run, end).await;
@@ -335,11 +335,11 @@ impl FrontierRole<'_> {
     }
 
     /// Adds the counts to the time series, and reports the status.
-    async fn report_status(&self, process: &FrontierProcess) -> Result<(), BackendError> {
+    async fn report_status(&self, process: &FrontierProcess, has_result: bool) -> Result<(), BackendError> {
         let (snapshot, elapsed) = (process.backend().snapshot().await?, self.state.elapsed);
         self.monitor.recorders.sample(&snapshot, elapsed);
         if let Some(on_status) = &self.crawler.on_status {
-            let phase = phase_of(&self.state.phase, self.membership.is_paused);
+            let phase = phase_of(&self.state.phase, self.membership.is_paused, has_result);
             let view = CrawlView { elapsed, phase, ..self.monitor.view(snapshot) };
             on_status(&view);
             self.reported.send_replace(Some(view));
@@ -425,12 +425,13 @@ impl FrontierRole<'_> {
                 () if self.state.run != run => return Ok(None),
                 () => {}
             }
+            self.report_status(process, false).await?;
         }
         process.flush().await?;
-        self.report_status(process).await?;
+        process.write_status().await?;
         self.parts.merge_all().await;
         let control = &self.membership.control;
-        let mut members = MemberReport::all(control).await?;
+        let mut members: Vec<MemberReport> = MemberReport::all(control).await?.into_values().collect();
         members.push(MemberReport::with_traffic(control));
         let report = StoredReport {
             end: end.to_owned(),
@@ -442,7 +443,8 @@ impl FrontierRole<'_> {
         let report = serde_json::to_string(&report)
             .map_err(|error| BackendError::redis(StorageErrorKind::Internal, error.to_string()))?;
         control.store_result(run, &report).await?;
-        self.state = control.archive(run).await?;
+        self.report_status(process, true).await?;
+        self.state = self.membership.control.archive(run).await?;
         // If the crawl was resumed meanwhile, it continues with everything it had.
         Ok((self.state.run == run).then(|| RoleExit::CrawlEnded(end_of(end))))
     }

@@ -1,5 +1,6 @@
 //! Controls a distributed crawl from outside its processes: starts it, shows its status, stops it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,20 +9,25 @@ use url::Url;
 use super::crawl_loss::lost_message;
 use super::process_identity::is_surely_dead;
 use super::statistics_parts::PartReader;
+use super::worker_condition::WorkerCondition;
 use super::{MemberReport, SharedCrawl, StoredReport, end_name, phase_of, statistics_parts};
 pub use crate::backend::redis::CrawlInfo;
 pub use crate::backend::redis::RedisHealth;
-use crate::backend::redis::{self, CrawlState, DistributedCrawl, Member, Phase, Role, Standby, Stored};
-use crate::backend::{AdmitCounts, MAX_WAITING_HOSTS, Snapshot, WaitReason, WaitingHost};
+use crate::backend::redis::{
+    self, CrawlState, DistributedCrawl, Member, Phase, Processes, Role, Standby, Stored,
+};
+use crate::backend::{AdmitCounts, Snapshot};
 use crate::crawl_view::{CrawlPhase, CrawlView, Limits};
 use crate::error::{Error, StorageError, StorageErrorKind, redis_error};
+use crate::fetch::robots::waits::RobotsWaits;
 use crate::live_settings::{
     ADDED_SEED_IS_BLOCKED, ControlAction, ControlError, LiveSettings, added_seed, added_seed_text,
 };
+use crate::origin::throttle_key;
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
 use crate::scope::Blocked;
 use crate::seed_list::{SeedIndex, SpooledSeeds};
-use crate::statistics::{RobotsState, Statistics};
+use crate::statistics::Statistics;
 
 /// A handle to a distributed crawl.
 ///
@@ -56,6 +62,8 @@ pub struct RemoteCrawl {
 pub struct CrawlStatus {
     /// The phase of the crawl and its elapsed time.
     pub state: CrawlState,
+    /// Whether the crawl has ended and its report is stored.
+    pub has_result: bool,
     /// The processes that take part in it.
     pub members: Vec<Member>,
     /// The processes that wait for the role of a member.
@@ -68,6 +76,8 @@ pub struct CrawlStatus {
     pub limits: Limits,
     /// The state of Redis itself.
     pub redis: RedisHealth,
+    /// The workers whose network is down, and for how long it has been.
+    pub networks_down: BTreeMap<Role, Duration>,
     /// What was changed since the crawl started.
     pub live: LiveSettings,
 }
@@ -75,7 +85,7 @@ pub struct CrawlStatus {
 impl CrawlStatus {
     /// Whether the crawl runs.
     pub fn phase(&self) -> CrawlPhase {
-        phase_of(&self.state.phase, self.live.is_paused)
+        phase_of(&self.state.phase, self.live.is_paused, self.has_result)
     }
 
     /// The same as an observer of a crawl in one process sees it.
@@ -192,20 +202,37 @@ impl RemoteCrawl {
 
     /// The current status of the crawl.
     pub async fn status(&self) -> Result<CrawlStatus, Error> {
-        let (members, state) = self.control.members().await?;
-        let reports = MemberReport::all(&self.control).await?;
-        let prioritizer_service = reports.into_iter().find_map(|report| report.prioritizer_service);
+        let Processes { members, mut standbys, state } = self.control.processes().await?;
+        let mut reports = MemberReport::all(&self.control).await?;
+        let prioritizer_service = reports.values_mut().find_map(|report| report.prioritizer_service.take());
         let mut snapshot = Snapshot { prioritizer_service, ..self.control.snapshot().await? };
         let (statistics, limits) = self.parts.read(&self.control, &members, &state).await?;
         let (_, live) = self.control.live_settings().await?;
-        if !live.is_paused && matches!(state.phase, Phase::Seeding | Phase::Running) {
-            name_robots_waits(&mut snapshot, &statistics);
-        }
+        let is_active = !live.is_paused && matches!(state.phase, Phase::Seeding | Phase::Running);
+        let workers = members.iter().filter(|member| !member.is_dead && member.role != Role::Frontier);
+        let condition = |member: &Member| reports.get(&member.token).map(|report| &report.condition);
+        let fine = WorkerCondition::default();
+        let conditions = workers.map(|member| (member.role, condition(member).unwrap_or(&fine)));
+        let networks_down = match is_active {
+            true => add_conditions(&mut snapshot, conditions, &live.blocked_hosts),
+            false => BTreeMap::new(),
+        };
+        let has_result = matches!(state.phase, Phase::Ended(_)) && self.control.has_result().await?;
         // Its display is not worth an error.
         let redis = self.control.health().await.unwrap_or_default();
-        let mut standbys = self.control.standbys().await?;
         standbys.retain(|standby| !is_surely_dead(&standby.token));
-        Ok(CrawlStatus { state, members, standbys, snapshot, statistics, limits, redis, live })
+        Ok(CrawlStatus {
+            state,
+            has_result,
+            members,
+            standbys,
+            snapshot,
+            statistics,
+            limits,
+            redis,
+            networks_down,
+            live,
+        })
     }
 
     /// The processes that take part in the crawl, and its state.
@@ -317,18 +344,23 @@ impl RemoteCrawl {
     }
 }
 
-/// Names robots.txt as the reason for which hosts wait: the frontier does not know that, only the workers do. A host whose only URL
-/// waits for it is listed too.
-fn name_robots_waits(snapshot: &mut Snapshot, statistics: &Statistics) {
-    let failing = statistics.hosts.iter().filter(|(_, host)| host.robots == RobotsState::Failing);
-    for (name, host) in failing.take(MAX_WAITING_HOSTS) {
-        let cause = host.last_failure.as_deref().unwrap_or("it could not be fetched");
-        let why = WaitReason::RobotsTxt(cause.to_owned());
-        match snapshot.waiting_hosts.iter_mut().find(|waiting| waiting.host == name) {
-            Some(waiting) => waiting.why = why,
-            None => WaitingHost::add_unlisted(&mut snapshot.waiting_hosts, name, why),
-        }
+/// Adds what holds the workers up: the frontier does not know that.
+fn add_conditions<'c>(
+    snapshot: &mut Snapshot,
+    conditions: impl IntoIterator<Item = (Role, &'c WorkerCondition)>,
+    blocked_hosts: &[String],
+) -> BTreeMap<Role, Duration> {
+    let (mut workers, mut networks_down, mut waits) = (0, BTreeMap::new(), BTreeMap::new());
+    for (role, condition) in conditions {
+        workers += 1;
+        networks_down.extend(condition.network_down.map(|seconds| (role, seconds)));
+        waits.extend(condition.robots_waits.clone());
     }
+    waits.retain(|site, _| blocked_hosts.iter().all(|blocked| blocked != throttle_key(site)));
+    // While other workers have a network, the crawl as a whole has one.
+    snapshot.network_down = networks_down.values().min().copied().filter(|_| networks_down.len() == workers);
+    RobotsWaits::from_sites(waits).add_to(&mut snapshot.waiting_hosts);
+    networks_down.into_iter().map(|(role, seconds)| (role, Duration::from_secs(seconds))).collect()
 }
 
 #[cfg(test)]
@@ -337,6 +369,46 @@ mod tests {
 
     use super::*;
     use crate::backend::redis::RedisCrawl;
+    use crate::backend::{WaitReason, WaitingHost, WorkerId};
+
+    fn condition(network_down: Option<u64>, waits: impl IntoIterator<Item = usize>) -> WorkerCondition {
+        let site = |number| (format!("http://h{number:02}.test"), "HTTP 503".to_owned());
+        WorkerCondition { network_down, robots_waits: waits.into_iter().map(site).collect() }
+    }
+
+    #[test]
+    fn hosts_that_wait_for_robots_txt_are_named_and_listed_ones_first() {
+        let listed = |number: usize| WaitingHost {
+            host: format!("h{number:02}.test"),
+            waiting: 7,
+            leased: 0,
+            why: WaitReason::Busy,
+        };
+        let mut snapshot = Snapshot { waiting_hosts: [90, 10, 50].map(listed).into(), ..Snapshot::default() };
+        let (first, second) = (condition(None, (0..60).step_by(2)), condition(None, (1..60).step_by(2)));
+        let conditions = [first, second];
+        let roles = [0, 1].map(|id| Role::Worker(WorkerId(id)));
+        let blocked = ["h03.test".to_owned(), "h50.test".to_owned()];
+        add_conditions(&mut snapshot, roles.into_iter().zip(&conditions), &blocked);
+        let waits = |host: &WaitingHost| (host.host.clone(), matches!(host.why, WaitReason::RobotsTxt(_)));
+        let hosts: Vec<(String, bool)> = snapshot.waiting_hosts.iter().map(waits).collect();
+        let names = ["h90", "h10", "h50", "h00", "h01", "h02", "h04"].map(|name| format!("{name}.test"));
+        let waiting = [false, true, false, true, true, true, true];
+        assert_eq!(hosts[..7], names.into_iter().zip(waiting).collect::<Vec<_>>()[..]);
+    }
+
+    #[test]
+    fn network_of_a_crawl_is_down_when_those_of_all_workers_are() {
+        let down = |conditions: &[WorkerCondition]| {
+            let (mut snapshot, roles) = (Snapshot::default(), (0..).map(|id| Role::Worker(WorkerId(id))));
+            let down = add_conditions(&mut snapshot, roles.zip(conditions), &[]);
+            (snapshot.network_down, down.len())
+        };
+        let condition = |network_down| condition(network_down, []);
+        assert_eq!(down(&[]), (None, 0));
+        assert_eq!(down(&[condition(None), condition(Some(5))]), (None, 1));
+        assert_eq!(down(&[condition(Some(7)), condition(Some(5))]), (Some(5), 2));
+    }
 
     #[tokio::test]
     async fn redis_that_cannot_be_reached_is_an_error_of_redis_with_a_source() {

@@ -9,6 +9,7 @@ use tokio::time::{Duration, Instant, sleep_until, timeout};
 
 use super::live_worker::LiveWorker;
 use super::statistics_parts::PartWriter;
+use super::worker_condition::ConditionReporter;
 use super::{
     CrawlLossDetector, MemberReport, Membership, RoleExit, STATUS_INTERVAL, SharedCrawl, end_name, end_of,
     is_absent,
@@ -36,6 +37,9 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a worker checks whether its part files are free.
 const PARTS_POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The pause before a worker tries its next number, because another process has the part files of the last one.
+const NEXT_NUMBER_PAUSE: Duration = Duration::from_millis(100);
 
 /// Part files are fsynced after this many heartbeats.
 const HEARTBEATS_PER_SYNC: u32 = 5;
@@ -72,16 +76,27 @@ impl Crawler {
         shared: &SharedCrawl,
         id: Option<WorkerId>,
     ) -> Result<Result<(Membership, Arc<PagePipeline>), RoleExit>, Error> {
-        let wanted = id.map(Role::Worker);
-        let (mut unusable, mut is_announced) = (None::<Membership>, false);
+        // Numbers stay taken until this process has one with free part files: otherwise it would get them again.
+        let mut unusable = Vec::new();
+        let joined = self.find_part_files(control, shared, id, &mut unusable).await;
+        for membership in unusable {
+            membership.leave().await?;
+        }
+        joined
+    }
+
+    /// The same. Keeps the numbers whose part files another process has.
+    async fn find_part_files(
+        &mut self,
+        control: &Arc<DistributedCrawl>,
+        shared: &SharedCrawl,
+        id: Option<WorkerId>,
+        unusable: &mut Vec<Membership>,
+    ) -> Result<Result<(Membership, Arc<PagePipeline>), RoleExit>, Error> {
+        let (wanted, mut is_announced) = (id.map(Role::Worker), false);
         let mut loss = CrawlLossDetector::new(shared);
         loop {
-            let joined = Membership::join(Arc::clone(control), wanted, self, shared).await?;
-            // The number stays taken until this process has another one.
-            if let Some(unusable) = unusable.take() {
-                unusable.leave().await?;
-            }
-            let membership = match joined {
+            let membership = match Membership::join(Arc::clone(control), wanted, self, shared).await? {
                 Ok(membership) => membership,
                 Err(exit) => return Ok(Err(exit)),
             };
@@ -96,15 +111,20 @@ impl Crawler {
                 Err(error) => error,
             };
             let is_in_use = matches!(&error, Error::Output(error) if error.kind() == StorageErrorKind::InUse);
-            if is_in_use && wanted.is_none() {
-                unusable = Some(membership);
-                continue;
-            }
-            membership.leave().await?;
+            let pause = match is_in_use && wanted.is_none() {
+                true => {
+                    unusable.push(membership);
+                    NEXT_NUMBER_PAUSE
+                }
+                false => {
+                    membership.leave().await?;
+                    PARTS_POLL_INTERVAL
+                }
+            };
             if !is_in_use {
                 return Err(error);
             }
-            if !std::mem::replace(&mut is_announced, true) {
+            if wanted.is_some() && !std::mem::replace(&mut is_announced, true) {
                 let message = format!(
                     "waiting for the part files of worker {}: another process still has them, perhaps one that hangs; \
                      this worker continues when it exits",
@@ -114,7 +134,7 @@ impl Crawler {
             }
             tokio::select! {
                 () = self.stop.stop_requested() => return Ok(Err(RoleExit::Stopped)),
-                () = sleep_until(Instant::now() + PARTS_POLL_INTERVAL) => {}
+                () = sleep_until(Instant::now() + pause) => {}
             }
             let phase = control.members().await?.1.phase;
             if loss.is_gone(&phase) {
@@ -155,6 +175,12 @@ impl Crawler {
         pipeline.record_failures(monitor.recorders.add());
         let fetcher = fetcher.with_recorder(monitor.recorders.add());
         let parts = PartWriter::start(&membership, &monitor, false);
+        let condition = ConditionReporter::new(
+            &membership,
+            Arc::clone(&network),
+            self.robots_waits.clone(),
+            Arc::clone(&shared.notice),
+        );
         let status = WorkerStatus { crawler: &self, monitor, requests: backend.request_counter(), network };
         let worker = Arc::new(Worker::new(id, fetcher.with_liveness(liveness.clone()), context));
         let mut live = LiveWorker {
@@ -184,6 +210,7 @@ impl Crawler {
         let exit = tokio::select! {
             exit = heartbeats => exit,
             never = status.keep_reporting() => match never {},
+            never = condition.keep_reporting() => match never {},
             never = self.robots_waits.report(|message| (shared.notice)(message)) => match never {},
             never = self.proxy_health.report(|message| (shared.notice)(message)) => match never {},
             cause = self.proxy_health.given_up() => {

@@ -159,7 +159,10 @@ impl Robots {
         }
         let (mut url_tries, mut waiting) = (0, entry.take_waiting());
         loop {
-            if self.is_postponed(origin, entry, client, budget) {
+            if let Some(time) = self.postponed_for(origin, entry, client, budget) {
+                if let Some(waiting) = &waiting {
+                    waiting.postpone(time);
+                }
                 entry.keep_waiting(waiting);
                 return Err(Outcome::NotReached);
             }
@@ -212,20 +215,20 @@ impl Robots {
         }
     }
 
-    /// Whether a URL is returned to its caller until the pause after a failure is over. Otherwise the URLs of hosts whose
+    /// For how long a URL is returned to its caller, until the pause after a failure is over. Otherwise the URLs of hosts whose
     /// robots.txt fails would hold all leases of a worker, and it could fetch from no other host.
-    fn is_postponed(
+    fn postponed_for(
         &self,
         origin: &Origin,
         entry: &CacheEntry,
         client: &PoliteClient,
         budget: &impl FetchBudget,
-    ) -> bool {
-        let Some(failures) = entry.failures() else { return false };
-        let host_delay = client.throttle.host_delay(&origin.throttle_key());
-        host_delay.is_some_and(|host_delay| host_delay.cooldown > MAX_SHORT_PAUSE)
-            && failures.first.elapsed() < self.max_wait
-            && budget.postpone()
+    ) -> Option<Duration> {
+        let failures = entry.failures()?;
+        let cooldown = client.throttle.host_delay(&origin.throttle_key())?.cooldown;
+        let is_postponed =
+            cooldown > MAX_SHORT_PAUSE && failures.first.elapsed() < self.max_wait && budget.postpone();
+        is_postponed.then_some(cooldown)
     }
 
     /// Stops waiting for a robots.txt. Returns the outcome of all URLs of the origin.

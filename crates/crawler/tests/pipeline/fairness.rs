@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crawler::StopHandle;
 use crawler::internal::backend::Budget;
 use crawler::internal::config::FetchConfig;
 use crawler::internal::pipeline::CrawlEnd;
@@ -77,8 +78,8 @@ fn best_of_two_priorities_is_fetched_first() {
 
 #[test]
 fn priorities_decide_what_a_crawl_with_a_page_limit_fetches() {
-    for pages in [400, 1_000] {
-        let (service, web) = (rank_service(), web_of(ranked_hosts(pages), own_page));
+    for pages in [400, 2_000] {
+        let (service, web) = (rank_service(), web_of(ranked_hosts(2_000), own_page));
         let report = crawl(&web, "start.test")
             .pagerank(page_rank(&service))
             .max_pages(pages as u64)
@@ -167,6 +168,24 @@ fn hosts_that_do_not_respond_cannot_starve_others() {
     let time = time_to_good_hosts(&web, 200);
     assert!(time < Duration::from_secs(8), "{time:?}");
     assert!(started.elapsed() < Duration::from_secs(10));
+    assert_adds_up(&report);
+}
+
+#[test]
+fn a_thousand_hosts_that_do_not_respond_cannot_starve_others() {
+    let (web, stop) = (hanging_hosts_first(1_000, 200), StopHandle::new());
+    let crawler = crawl(&web, "start.test").workers(1).max_time(Duration::from_secs(20));
+    let crawler = crawler.stop_handle(stop.clone());
+    let crawling = std::thread::spawn(move || crawler.run_blocking().unwrap());
+    let has_good = || web.log().iter().filter(|hit| hit.host.starts_with("good")).count() == 200;
+    while !has_good() && !crawling.is_finished() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    stop.abort();
+    let report = crawling.join().unwrap();
+    let time = time_to_good_hosts(&web, 200);
+    assert!(time < Duration::from_secs(20), "{time:?}");
+    println!("200 pages behind 1,000 hosts that do not respond: {time:.1?}");
     assert_adds_up(&report);
 }
 

@@ -168,8 +168,8 @@ impl Display {
             Form::Nothing => {}
             // The summary follows.
             _ if matches!(view.phase, CrawlPhase::Ended(_)) => {}
-            // One object per second, and one at the end.
-            Form::Json if view.phase == CrawlPhase::Stopping => {}
+            // A crawl of this process is observed once more at a moment of its own: one object per second, and one at the end.
+            Form::Json if view.phase == CrawlPhase::Stopping && !self.is_distributed => {}
             Form::Json => {
                 LiveStatus::new(view, &mut memory.history);
                 let rate = memory.history.page_rate().unwrap_or_default();
@@ -208,7 +208,7 @@ impl Display {
         status.add_proxy_outage(&self.proxy_health);
         status.warnings.extend(self.disk_space.warnings());
         status.add_robots_wait(&self.robots_waits);
-        if self.stop.is_stop_requested() {
+        if self.stop.is_stop_requested() || view.phase == CrawlPhase::Stopping {
             status.set_stopping();
         }
         if !self.is_distributed {

@@ -153,22 +153,29 @@ struct StandbyJson<'s> {
     seconds_since_heartbeat: f64,
 }
 
+/// The name of the end of a crawl, in JSON and in metrics.
+pub fn end_name(end: CrawlEnd) -> &'static str {
+    match end {
+        CrawlEnd::Finished => "finished",
+        CrawlEnd::LimitReached(Budget::Pages) => "max-pages",
+        CrawlEnd::LimitReached(Budget::Bytes) => "max-bytes",
+        CrawlEnd::TimeLimit => "max-time",
+        CrawlEnd::Stopped => "request",
+        CrawlEnd::OutputFailed => "output-failure",
+        CrawlEnd::ModuleFailed => "module-failure",
+        CrawlEnd::OutputClosed => "output-closed",
+        _ => "other",
+    }
+}
+
 impl StateJson {
     const RUNNING: StateJson = StateJson { state: "running", stopped_by: None };
 
     fn ended(end: CrawlEnd) -> StateJson {
-        let stopped_by = match end {
-            CrawlEnd::Finished => return StateJson { state: "finished", stopped_by: None },
-            CrawlEnd::LimitReached(Budget::Pages) => "max-pages",
-            CrawlEnd::LimitReached(Budget::Bytes) => "max-bytes",
-            CrawlEnd::TimeLimit => "max-time",
-            CrawlEnd::Stopped => "request",
-            CrawlEnd::OutputFailed => "output-failure",
-            CrawlEnd::ModuleFailed => "module-failure",
-            CrawlEnd::OutputClosed => "output-closed",
-            _ => "other",
-        };
-        StateJson { state: "stopped", stopped_by: Some(stopped_by) }
+        match end {
+            CrawlEnd::Finished => StateJson { state: end_name(end), stopped_by: None },
+            end => StateJson { state: "stopped", stopped_by: Some(end_name(end)) },
+        }
     }
 
     fn in_phase(phase: &Phase) -> StateJson {

@@ -110,6 +110,11 @@ impl ProcessSource {
         self.latest().take_if(|(_, view)| !matches!(view.phase, CrawlPhase::Ended(_)));
     }
 
+    /// Redis has no such crawl any more.
+    pub fn forget_crawl(&self) {
+        *self.latest() = None;
+    }
+
     /// Whether it is a crawl in classic mode.
     pub(super) fn is_classic(&self) -> bool {
         self.0.mode == Mode::Classic

@@ -18,6 +18,7 @@ use crate::commands::change::explain_distributed;
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::with_hint;
 use crate::live::disk_space::DiskSpace;
+use crate::live::warnings;
 
 /// How long to wait for a connection, and for a reply: less than viewers wait for a message.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -156,6 +157,7 @@ impl From<&Error> for RedisFailure {
 fn view_of(status: CrawlStatus, shared: &SharedCrawl) -> View {
     let mut view = View::starting(&shared.redis.crawl, Mode::Redis);
     view.crawl = status.view();
+    view.warnings.extend(warnings::of_workers(&status));
     view.can_act = matches!(status.state.phase, Phase::Seeding | Phase::Running);
     view.members = status
         .members
@@ -170,12 +172,14 @@ fn view_of(status: CrawlStatus, shared: &SharedCrawl) -> View {
         let has = |wanted: fn(Role) -> bool| {
             view.members.iter().any(|(member, alive)| *alive && wanted(member.role))
         };
-        if !has(|role| role == Role::Frontier) {
-            view.warnings.push("No frontier is running.".into());
-        }
-        if !has(|role| matches!(role, Role::Worker(_))) {
-            view.warnings.push("No worker is running.".into());
-        }
+        let has_worker = has(|role| matches!(role, Role::Worker(_)));
+        view.missing_processes = match (has(|role| role == Role::Frontier), has_worker) {
+            (true, true) => None,
+            (true, false) => Some("no worker is running"),
+            (false, true) => Some("no frontier is running"),
+            (false, false) => Some("no process of the crawl is running"),
+        };
+        view.warnings.extend(view.missing_processes.map(str::to_owned));
     }
     view
 }

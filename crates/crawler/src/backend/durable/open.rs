@@ -276,7 +276,7 @@ fn restore_state(
             restore_page(&mut state, id, row);
         }
     }
-    state.content.finish_restore();
+    state.content.finish_restore(usize::MAX);
     for (domain, pages) in state.storage.view.domains()? {
         state.popularity.resume(&Domain::named(&domain), pages);
     }

@@ -44,7 +44,7 @@ pub(crate) struct Budgets {
     pages_reserved: u64,
     bytes: BodyBytes,
     bytes_reserved: u64,
-    /// Moving average of the bytes that the requests of a lease read.
+    /// Moving average of the bytes that the requests of a lease read, if they read any.
     page_bytes: u64,
     /// The leases, by their ids, whose responses have read all they reserved and wait for more. The oldest one is first.
     growing: BTreeSet<u64>,
@@ -319,8 +319,9 @@ impl Budgets {
         bytes: BodyBytes,
     ) -> Option<u64> {
         self.bytes += bytes;
-        if let Some(reserved) = &reserved {
-            let read = reserved.read + bytes.counted();
+        let read = bytes.counted() + reserved.as_ref().map_or(0, |reserved| reserved.read);
+        // A reservation that is returned unused says nothing about pages.
+        if read > 0 && reserved.is_some() {
             self.page_bytes = self.page_bytes - self.page_bytes / SMOOTHING + read / SMOOTHING;
         }
         self.release(url, reserved);

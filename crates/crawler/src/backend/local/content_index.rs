@@ -1,5 +1,6 @@
 //! The index of stored pages: when each expires, and which pages are duplicates. The bodies are in the storage.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -79,16 +80,21 @@ impl ContentIndex {
         self.restoring.push((stored_at, id, fingerprint));
     }
 
-    /// Ends the restore: puts the pages into the order in which they expire.
-    pub(crate) fn finish_restore(&mut self) {
-        let mut restored = std::mem::take(&mut self.restoring);
-        restored.sort_by_key(|(stored_at, id, _)| (*stored_at, *id));
-        for (stored_at, id, fingerprint) in restored {
+    /// Ends the restore: puts the pages into the order in which they expire, up to `max` of them at a time. Returns whether there
+    /// are more.
+    pub(crate) fn finish_restore(&mut self, max: usize) -> bool {
+        if self.order.is_empty() {
+            // The last one is first.
+            self.restoring.sort_unstable_by_key(|(stored_at, id, _)| Reverse((*stored_at, *id)));
+        }
+        let first = self.restoring.len().saturating_sub(max);
+        for (stored_at, id, fingerprint) in self.restoring.drain(first..).rev() {
             self.order.push_back((stored_at, id));
             if let (Some(index), Some(page)) = (&mut self.index, self.pages.get_mut(&id)) {
                 page.number = index.insert(&fingerprint, id, stored_at);
             }
         }
+        !self.restoring.is_empty()
     }
 
     /// Number of stored pages, and the bytes they take.

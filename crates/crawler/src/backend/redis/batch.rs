@@ -5,12 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::connection::Transaction;
 use super::keys::CrawlKeys;
-use super::messages::{Position, Reply, Session, encode};
-use super::records::LeaseRow;
+use super::messages::{Position, Reply, Session, encode, encode_onto};
+use super::records::{CompletedRecord, LeaseRow};
 use crate::backend::{AdmitCounts, WorkerId};
 
 /// How many tasks a batch changes, about: no more messages are applied until it is written.
 const MAX_TASKS: usize = 10_000;
+
+/// The most bytes of an entry of completed URLs, about: a reader reads many entries at a time.
+const MAX_ENTRY_BYTES: usize = 8 * 1024;
 
 /// The changed rows of a hash, by ID. `None` removes the row.
 type ChangedRows = HashMap<u64, Option<Vec<u8>>>;
@@ -23,8 +26,8 @@ pub(super) struct RedisBatch {
     pub(super) leases: HashMap<u64, Option<LeaseRow>>,
     /// The smaller depths at which pending URLs were found again, by the IDs of the URLs.
     pub(super) depths: ChangedRows,
-    /// The records of completed URLs.
-    pub(super) completed: Vec<u8>,
+    /// The records of completed URLs, in entries of bounded size.
+    pub(super) completed: Vec<Vec<u8>>,
     /// The URLs and outcomes that the records do not have, by the IDs of the URLs.
     pub(super) reasons: ChangedRows,
     pub(super) pages: ChangedRows,
@@ -71,6 +74,12 @@ impl RedisBatch {
     /// Whether more messages may be applied before the batch is written. Redis serves no other client while it writes one.
     pub(super) fn has_room(&self) -> bool {
         self.tasks.len() < MAX_TASKS
+    }
+
+    /// Adds the record of a completed URL.
+    pub(super) fn complete(&mut self, record: &CompletedRecord) {
+        let entry = self.completed.pop_if(|entry| entry.len() < MAX_ENTRY_BYTES).unwrap_or_default();
+        self.completed.push(encode_onto(entry, record));
     }
 
     /// Adds a reply to a worker.
@@ -154,6 +163,27 @@ impl std::str::FromStr for Position {
 mod tests {
     use super::*;
     use crate::backend::redis::messages::{FrontierMessage, decode};
+    use crate::backend::redis::records::OutcomeCode;
+
+    #[test]
+    fn entries_of_completed_urls_are_bounded_and_have_all_records() {
+        let record = |id| CompletedRecord {
+            id,
+            from: id,
+            depth: 1,
+            code: OutcomeCode { byte: 0, status: 200 },
+            completed_at: 7,
+            page_number: id,
+        };
+        let mut batch = RedisBatch::new(1);
+        (0..10_000).for_each(|id| batch.complete(&record(id)));
+        assert!(batch.completed.iter().all(|entry| entry.len() < MAX_ENTRY_BYTES + 64));
+        let mut records = Vec::new();
+        batch.completed.iter().for_each(|entry| CompletedRecord::read_all(entry, &mut records).unwrap());
+        assert_eq!(records, (0..10_000).map(record).collect::<Vec<_>>());
+        // Few entries, so that a take-over reads them soon.
+        assert!(batch.completed.len() < 40, "{}", batch.completed.len());
+    }
 
     #[test]
     fn borrowed_message_is_read_as_a_message() {

@@ -18,8 +18,9 @@ use crate::error::StorageErrorKind;
 /// How many rows of a hash are read at a time, about.
 const ROWS: usize = 2_000;
 
-/// How many batches of records are read at a time. Most have few records, if URLs completed one by one.
-const BATCHES: usize = 5_000;
+/// How many entries of completed URLs are read at a time. Most have few records, if URLs completed one by one; all together
+/// have less than 20 MB, which a slow network sends before the reply counts as missing.
+const ENTRIES: usize = 2_000;
 
 /// How long a read of a stream waits for a message.
 const BLOCK: Duration = Duration::from_secs(1);
@@ -150,15 +151,15 @@ impl CrawlData {
         Ok(())
     }
 
-    /// The records of completed URLs in some batches, from this one on, and the batch after them, if there may be more.
+    /// The records of completed URLs in some entries, from this one on, and the entry after them, if there may be more.
     pub(super) async fn completed_from(&self, first: usize) -> Result<(Vec<CompletedRecord>, Option<usize>)> {
-        let range = self.call("LRANGE", "completed").arg((first, first + BATCHES - 1));
-        let batches: Vec<Vec<u8>> = self.connection.one(range).await?;
+        let range = self.call("LRANGE", "completed").arg((first, first + ENTRIES - 1));
+        let entries: Vec<Vec<u8>> = self.connection.one(range).await?;
         let mut records = Vec::new();
-        for batch in &batches {
-            CompletedRecord::read_all(batch, &mut records).ok_or_else(|| self.damaged())?;
+        for entry in &entries {
+            CompletedRecord::read_all(entry, &mut records).ok_or_else(|| self.damaged())?;
         }
-        Ok((records, (batches.len() == BATCHES).then_some(first + BATCHES)))
+        Ok((records, (entries.len() == ENTRIES).then_some(first + ENTRIES)))
     }
 
     /// The bodies of pages, by the IDs of their URLs.

@@ -20,6 +20,7 @@ use super::messages::{Position, Reply};
 use super::restore;
 use super::server::{self, BudgetWaiter, DONE, FrontierState};
 use super::storage::RedisStorage;
+use super::write_if::WriteIf;
 use crate::backend::local::LocalBackend;
 use crate::error::StorageErrorKind;
 
@@ -196,6 +197,15 @@ impl FrontierProcess {
     pub async fn flush(&self) -> Result<()> {
         let (_, commit) = self.backend.apply(|_| Ok(()))?;
         commit.wait().await
+    }
+
+    /// Stores the counts and queue lengths as they are now, for displays of a crawl that ends before they are due.
+    pub async fn write_status(&self) -> Result<()> {
+        let status = self.backend.inspect(|state| serde_json::to_vec(&state.snapshot()).unwrap_or_default());
+        let keys = &self.data.keys;
+        let write = WriteIf::default().condition(("GET", keys.of("epoch")), self.epoch);
+        let write = write.write(("SET", keys.of("status"), status));
+        self.data.connection.one::<u8>(write.call(&keys.base)).await.map(drop)
     }
 
     /// Lets a new prioritizer start, with the URLs that an earlier one had taken.

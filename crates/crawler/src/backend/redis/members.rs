@@ -10,6 +10,7 @@ use super::connection::Call;
 use super::control::DistributedCrawl;
 use super::data::CrawlData;
 use super::scripts::{self, Lua};
+use super::standbys::{self, Standby};
 use super::write_if::WriteIf;
 use crate::error::StorageErrorKind::Damaged;
 
@@ -30,7 +31,7 @@ impl Role {
         }
     }
 
-    fn named(name: &str) -> Option<Role> {
+    pub(super) fn named(name: &str) -> Option<Role> {
         match name {
             "frontier" => Some(Role::Frontier),
             id => id.parse().ok().map(|id| Role::Worker(WorkerId(id))),
@@ -106,28 +107,19 @@ impl Member {
 }
 
 /// The process id in a token.
-fn process_of(token: &str) -> Option<u32> {
+pub(super) fn process_of(token: &str) -> Option<u32> {
     token.split('/').nth(1)?.parse().ok()
 }
 
-/// A process that waits for a role which another process has.
+/// The processes of a crawl, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standby {
-    /// The role for which it waits.
-    pub role: Role,
-    /// Identifies the process.
-    pub token: String,
-    /// The process id and host, for people.
-    pub location: String,
-    /// The time since its last heartbeat; it sends one about every second.
-    pub since_heartbeat: Duration,
-}
-
-impl Standby {
-    /// The process id.
-    pub fn process(&self) -> Option<u32> {
-        process_of(&self.token)
-    }
+pub struct Processes {
+    /// Those that take part in it.
+    pub members: Vec<Member>,
+    /// Those that wait for the role of a member.
+    pub standbys: Vec<Standby>,
+    /// The state of the crawl.
+    pub state: CrawlState,
 }
 
 /// The result of joining a crawl.
@@ -158,6 +150,7 @@ impl DistributedCrawl {
         let name = role.map_or_else(String::new, Role::name);
         loop {
             let call = self.member_script(&scripts::JOIN).arg((&name, token, location, dead, heartbeat));
+            let call = call.arg(standbys::LIMITS);
             let (role, joined): (String, u64) = self.ask(call).await?;
             if role.is_empty() {
                 return Ok(JoinResult::NoCrawl);
@@ -186,20 +179,13 @@ impl DistributedCrawl {
 
     /// The members, and the state of the crawl.
     pub async fn members(&self) -> Result<(Vec<Member>, CrawlState)> {
-        list_members(&self.shared.data).await
+        let Processes { members, state, .. } = self.processes().await?;
+        Ok((members, state))
     }
 
-    /// The processes that wait for a role, those that wait for the same one in a constant order.
-    pub async fn standbys(&self) -> Result<Vec<Standby>> {
-        let rows: Vec<(String, String, String, u64)> =
-            self.ask(self.member_script(&scripts::LIST_STANDBYS)).await?;
-        let standby = |(role, token, location, age): (String, String, String, u64)| {
-            let (role, since_heartbeat) = (Role::named(&role)?, Duration::from_millis(age));
-            Some(Standby { role, token, location, since_heartbeat })
-        };
-        let mut standbys: Vec<Standby> = rows.into_iter().filter_map(standby).collect();
-        standbys.sort_by(|one, other| (one.role, &one.token).cmp(&(other.role, &other.token)));
-        Ok(standbys)
+    /// The members and those that wait for a role, each in a constant order, and the state of the crawl.
+    pub async fn processes(&self) -> Result<Processes> {
+        list_processes(&self.shared.data).await
     }
 
     /// Declares a member dead, unless it has sent a heartbeat since. Returns whether it is.
@@ -292,6 +278,12 @@ impl DistributedCrawl {
         self.ask(self.member_call("HSET", "crawl").arg("begun").arg(1)).await
     }
 
+    /// Stores the report of a process under its token, while it is a member.
+    pub async fn report_of_member(&self, role: Role, token: &str, report: &str) -> Result<()> {
+        let write = self.if_member(&role.name(), token);
+        self.write_if(write.write(("HSET", self.key("reports"), token, report))).await.map(drop)
+    }
+
     /// Stores the report of a member, by a name.
     pub async fn report(&self, name: &str, report: &str) -> Result<()> {
         self.ask(self.member_call("HSET", "reports").arg(name).arg(report)).await
@@ -337,6 +329,11 @@ impl DistributedCrawl {
     pub async fn store_result(&self, run: u64, result: &str) -> Result<()> {
         let write = self.if_crawl("phase", "ended").condition(("HGET", self.key("crawl"), "run"), run);
         self.write_if(write.write(("SET", self.key("result"), result))).await.map(drop)
+    }
+
+    /// Whether the result of the crawl is stored.
+    pub async fn has_result(&self) -> Result<bool> {
+        self.ask(self.member_call("EXISTS", "result")).await
     }
 
     /// The result of a crawl that has ended.
@@ -393,13 +390,14 @@ pub async fn crawl_info(redis_crawl: &RedisCrawl) -> Result<Option<CrawlInfo>> {
     let metadata = Call::new("HGET", data.keys.of_members("crawl")).arg("metadata");
     let Some(metadata) = data.connection.one(metadata).await? else { return Ok(None) };
     let has_result = data.connection.one(Call::new("EXISTS", data.keys.of_members("result"))).await?;
-    let (members, state) = list_members(&data).await?;
+    let Processes { members, state, .. } = list_processes(&data).await?;
     Ok(Some(CrawlInfo { metadata, state, has_result, members: members.len() }))
 }
 
-async fn list_members(data: &CrawlData) -> Result<(Vec<Member>, CrawlState)> {
+async fn list_processes(data: &CrawlData) -> Result<Processes> {
     type Texts = BTreeMap<String, String>;
-    let (tokens, heartbeats, mut locations, now, state): (Texts, BTreeMap<String, i64>, Texts, u64, _) =
+    type Reply = (Texts, BTreeMap<String, i64>, Texts, Texts, u64, CrawlStateReply);
+    let (tokens, heartbeats, mut locations, standbys, now, state): Reply =
         data.connection.one(Call::script(&scripts::LIST_MEMBERS, &data.keys.members)).await?;
     let member = |(name, token): (String, String)| {
         let (role, heartbeat) = (Role::named(&name)?, *heartbeats.get(&name)?);
@@ -409,7 +407,8 @@ async fn list_members(data: &CrawlData) -> Result<(Vec<Member>, CrawlState)> {
     };
     let mut members: Vec<Member> = tokens.into_iter().filter_map(member).collect();
     members.sort_by_key(|member| member.role);
-    Ok((members, crawl_state(state)))
+    let standbys = standbys::from_records(standbys, now);
+    Ok(Processes { members, standbys, state: crawl_state(state) })
 }
 
 fn crawl_state(

@@ -73,15 +73,20 @@ pub(super) async fn open(
         connection.one::<u8>(write.call(&keys.settings)).await?;
     };
     let key = hash_key(connection, crawl, &theirs)?;
+    let confirmation = confirmation(&redis_crawl, connection).await?;
+    Ok(OpenedCrawl { redis_crawl, data, settings, key, confirmation })
+}
+
+/// What confirms changes that no process can repeat: as many replicas as are required, or one if there is one.
+async fn confirmation(redis_crawl: &RedisCrawl, connection: &RedisConnection) -> Result<Confirmation> {
     let replicas = match redis_crawl.replicas {
         Some(replicas) => replicas.into(),
         None => connection.replicas().await?.min(1),
     };
-    let confirmation = Confirmation { replicas, timeout: CONFIRM_TIMEOUT };
-    Ok(OpenedCrawl { redis_crawl, data, settings, key, confirmation })
+    Ok(Confirmation { replicas, timeout: CONFIRM_TIMEOUT })
 }
 
-/// Looks at a crawl that exists, without joining it.
+/// Looks at a crawl that exists, without joining it, and may change it.
 pub(super) async fn attach(redis_crawl: RedisCrawl) -> Result<OpenedCrawl> {
     let data = redis_crawl.connect().await?;
     let (crawl, CrawlData { connection, keys }) = (&redis_crawl.crawl, &data);
@@ -92,7 +97,7 @@ pub(super) async fn attach(redis_crawl: RedisCrawl) -> Result<OpenedCrawl> {
     }
     let settings = settings_of(&theirs).ok_or_else(|| damaged(connection, crawl))?;
     let key = hash_key(connection, crawl, &theirs)?;
-    let confirmation = Confirmation { replicas: 0, timeout: CONFIRM_TIMEOUT };
+    let confirmation = confirmation(&redis_crawl, connection).await?;
     Ok(OpenedCrawl { redis_crawl, data, settings, key, confirmation })
 }
 

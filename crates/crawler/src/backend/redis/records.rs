@@ -37,11 +37,11 @@ impl CompletedRecord {
         }
     }
 
-    /// Reads all records of a batch; `None` if it is damaged.
-    pub(super) fn read_all(mut batch: &[u8], records: &mut Vec<CompletedRecord>) -> Option<()> {
-        while !batch.is_empty() {
+    /// Reads all records of an entry; `None` if it is damaged.
+    pub(super) fn read_all(mut entry: &[u8], records: &mut Vec<CompletedRecord>) -> Option<()> {
+        while !entry.is_empty() {
             let record;
-            (record, batch) = postcard::take_from_bytes(batch).ok()?;
+            (record, entry) = postcard::take_from_bytes(entry).ok()?;
             records.push(record);
         }
         Some(())

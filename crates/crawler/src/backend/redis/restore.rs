@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::task::yield_now;
+
 use super::super::durable::checkpoint::Checkpoint;
 use super::super::durable::records::{HostRow, PageRow, TaskRow};
 use super::super::durable::{restore_host, restore_page};
@@ -21,6 +23,9 @@ use crate::backend::local::{BackendConfig, HostLimits};
 use crate::domain::Domain;
 use crate::task::Depth;
 use crate::task_kind::TaskKind;
+
+/// How many rows are restored at a time. In between, the heartbeats of this process are sent on the same thread.
+const ROWS_AT_ONCE: usize = 2_000;
 
 /// Lease IDs have the number of the frontier in front, so that those of a later frontier are larger.
 const LEASE_ID_BITS: u32 = 40;
@@ -85,10 +90,13 @@ async fn restore_rows(state: &mut FrontierState, data: &CrawlData) -> Result<()>
     for (id, lastmod) in data.by_id("lastmods", number).await? {
         state.storage.memory.set_lastmod(id, lastmod);
     }
-    for (id, page) in data.by_id("pages", PageRow::from_bytes).await? {
+    for (count, (id, page)) in data.by_id("pages", PageRow::from_bytes).await?.into_iter().enumerate() {
+        yield_after(count).await;
         restore_page(state, id, page);
     }
-    state.content.finish_restore();
+    while state.content.finish_restore(ROWS_AT_ONCE) {
+        yield_now().await;
+    }
     let sessions = state.storage.sessions.iter().map(|(worker, session)| (*worker, session.room()));
     for (worker, room) in sessions.collect::<Vec<(WorkerId, u64)>>() {
         state.add_worker(worker);
@@ -104,8 +112,9 @@ async fn restore_tasks(state: &mut FrontierState, data: &CrawlData) -> Result<u6
     let mut leases = data.by_id("leases", |row| decode::<LeaseRow>(row)).await?;
     let depths = data.by_id("depths", |depth| Some(Depth::from_le_bytes(depth.try_into().ok()?))).await?;
     let tasks = data.by_id("tasks", TaskRow::from_bytes).await?;
-    let count = tasks.len() as u64;
-    for (task_id, row) in tasks {
+    let total = tasks.len() as u64;
+    for (count, (task_id, row)) in tasks.into_iter().enumerate() {
+        yield_after(count).await;
         let mut task = row.into_task(TaskId(task_id));
         let id = state.storage.id(&task.url);
         let depth = depths.get(&id).map_or(task.depth, |lowered| task.depth.min(*lowered));
@@ -124,7 +133,14 @@ async fn restore_tasks(state: &mut FrontierState, data: &CrawlData) -> Result<u6
             state.restore_requisite(task);
         }
     }
-    Ok(count)
+    Ok(total)
+}
+
+/// Lets the other tasks of the thread run, after every so many rows.
+async fn yield_after(rows: usize) {
+    if rows % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 {
+        yield_now().await;
+    }
 }
 
 /// Restores the hosts. Their delays are remembered as long as URLs of them are leased, so the leases come first.

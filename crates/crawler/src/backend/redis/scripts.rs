@@ -27,12 +27,11 @@ macro_rules! file {
 
 scripts! {
     WRITE_IF = file!("write_if.lua");
-    JOIN = file!("members.lua"), file!("standbys.lua"), file!("join.lua");
+    JOIN = file!("members.lua"), file!("join.lua");
     // Heartbeats get through when memory is full: otherwise the frontier declares the workers dead that wait for memory. They
     // overwrite what they wrote before, so they need no more of it.
     HEARTBEAT = "#!lua flags=allow-oom\n", file!("members.lua"), file!("heartbeat.lua");
     LIST_MEMBERS = file!("members.lua"), file!("list_members.lua");
-    LIST_STANDBYS = file!("members.lua"), file!("standbys.lua"), file!("list_standbys.lua");
     SET_PHASE = file!("members.lua"), file!("set_phase.lua");
     STORE_STATISTICS = file!("members.lua"), file!("store_statistics.lua");
 }

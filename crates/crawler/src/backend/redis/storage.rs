@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use super::super::durable::records::{BodyLocation, HostRow, PageRow, TaskRow};
 use super::super::{BackendError, Lease, TaskId, WorkerId};
 use super::batch::RedisBatch;
-use super::messages::{Position, Session, WorkerMessage, encode, encode_onto};
+use super::messages::{Position, Session, WorkerMessage, encode};
 use super::records::{CompletedRecord, LeaseRow, ReasonRow};
 use crate::backend::local::budgets::BudgetReservation;
 use crate::backend::local::memory_storage::{MemoryStorage, operations_in_memory};
@@ -127,8 +127,7 @@ impl Storage for RedisStorage {
     }
 
     fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl) {
-        let record = CompletedRecord::new(id, task, &completed);
-        self.batch.completed = encode_onto(std::mem::take(&mut self.batch.completed), &record);
+        self.batch.complete(&CompletedRecord::new(id, task, &completed));
         if let Some(reason) = ReasonRow::from_outcome(&task.url, completed.outcome) {
             self.batch.reasons.insert(id, Some(encode(&reason)));
         } else if task.is_refetch {

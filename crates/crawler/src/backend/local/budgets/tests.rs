@@ -91,6 +91,24 @@ fn as_many_requests_start_as_pages_fit_into_the_rest_of_the_budget() {
 }
 
 #[test]
+fn unused_reservations_say_nothing_about_the_size_of_pages() {
+    let (mut budgets, mut requests) = (budgets(50 * MEGABYTE), Requests::default());
+    while budgets.available() > 2 * MEGABYTE {
+        requests.start(&mut budgets, 10);
+        requests.complete(&mut budgets, 100 * KILOBYTE);
+    }
+    for _ in 0..200 {
+        let (lease, mut held) = (lease(1), None);
+        let decision = budgets.reserve(&lease, &mut held, BodyBytes::default());
+        assert!(matches!(decision, BudgetDecision::Granted(_)), "{decision:?}");
+        budgets.commit(&lease.url, held, false, BodyBytes::default());
+    }
+    let fit = (budgets.available() / (100 * KILOBYTE)) as usize;
+    let started = requests.start(&mut budgets, 1_000);
+    assert!((fit - 1..=fit).contains(&started), "{started} of {fit}");
+}
+
+#[test]
 fn response_grows_by_a_part_of_what_it_read() {
     let mut budgets = budgets(5 * MEGABYTE);
     let (lease, mut held, mut granted, mut total) = (lease(1), None, 0, 0);

@@ -1,2 +1,2 @@
 local function all(name) return call('HGETALL', base .. name) end
-return { all('members'), all('heartbeats'), all('locations'), now, state() }
+return { all('members'), all('heartbeats'), all('locations'), all('standbys'), now, state() }
