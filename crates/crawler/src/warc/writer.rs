@@ -61,7 +61,7 @@ impl WarcCrawlInfo {
     }
 }
 
-/// The first record of a file, with the fields of a [crawl](CrawlInfo::fields). All files of an archive have its ID.
+/// The first record of a file, with the fields of a [crawl](WarcCrawlInfo::fields). All files of an archive have its ID.
 pub fn warcinfo(encoding: Encoding, file_name: &str, fields: &str, archive_id: &str) -> Vec<u8> {
     let block = format!("{fields}isPartOf: {archive_id}\r\n");
     let now = SystemTime::now();
