@@ -97,7 +97,7 @@ pub fn find_page(
 fn is_page(entry: &IndexEntry) -> bool {
     match entry.status.as_deref() {
         None => true,
-        Some(status) => status.starts_with('2') || status == "304" && entry.is_refetch(),
+        Some(status) => status.starts_with('2') || status == "304" && entry.is_revisit(),
     }
 }
 
@@ -164,7 +164,7 @@ fn original(
         |entry: &IndexEntry| entry.url == reference.url && Some(&entry.timestamp) == time.as_ref();
     let has_payload = |entry: &IndexEntry| {
         let is_same = reference.digest.is_some() && entry.digest == reference.digest;
-        is_same && !entry.is_refetch() && is_page(entry) == is_page(shown)
+        is_same && !entry.is_revisit() && is_page(entry) == is_page(shown)
     };
     let rank = |entry: &IndexEntry| (may_be_named(entry), has_payload(entry), entry.timestamp.clone());
     let is_wanted = |entry: &IndexEntry| may_be_named(entry) || has_payload(entry);

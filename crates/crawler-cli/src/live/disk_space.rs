@@ -31,6 +31,8 @@ struct State {
     paths: Vec<PathBuf>,
     checked: Option<Instant>,
     warnings: Vec<String>,
+    /// Those that `check` has not returned yet.
+    unreported: Vec<String>,
     /// The bytes that are left where the fewest are.
     free: Option<u64>,
 }
@@ -50,30 +52,32 @@ impl DiskSpace {
         state.checked = None;
     }
 
-    /// Queries the file systems, if the last time was some seconds ago. Logs and returns the warnings that are new.
+    /// The warnings that it has not returned before. They are logged, too.
     pub fn check(&self) -> Vec<String> {
-        let mut state = self.state();
-        if state.checked.is_some_and(|checked| checked.elapsed() < INTERVAL) {
-            return Vec::new();
-        }
-        let earlier = state.query();
-        let new: Vec<String> =
-            state.warnings.iter().filter(|warning| is_new(warning, &earlier)).cloned().collect();
-        drop(state);
-        new.iter().for_each(|warning| tracing::warn!(target: NOTICE, "{warning}"));
-        new
+        std::mem::take(&mut self.current().unreported)
     }
 
     /// What to say about file systems that are nearly full.
     pub fn warnings(&self) -> Vec<String> {
-        self.check();
-        self.state().warnings.clone()
+        self.current().warnings.clone()
     }
 
     /// The bytes that are left on the file system where the fewest are; `None` if none reports it.
     pub fn free(&self) -> Option<u64> {
-        self.check();
-        self.state().free
+        self.current().free
+    }
+
+    /// The state, for which the file systems are queried if the last time was some seconds ago. Logs the warnings that are new.
+    fn current(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        if state.checked.is_none_or(|checked| checked.elapsed() >= INTERVAL) {
+            let earlier = state.query();
+            let new: Vec<String> =
+                state.warnings.iter().filter(|warning| is_new(warning, &earlier)).cloned().collect();
+            new.iter().for_each(|warning| tracing::warn!(target: NOTICE, "{warning}"));
+            state.unreported.extend(new);
+        }
+        state
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

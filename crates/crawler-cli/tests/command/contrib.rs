@@ -75,8 +75,9 @@ fn panels_of_the_grafana_dashboard_have_queries_and_do_not_overlap() {
     assert!(compose.contains(&format!("./contrib/grafana/dashboards:{path}:ro")), "{path}");
 }
 
-/// A crawl that sends no requests, one that does, and distributed crawls: one without one of its workers, one without its frontier, one
-/// whose output failed, one that Redis lost, and one that was purged after its end.
+/// A crawl that sends no requests, one that does, and distributed crawls: one that has just lost a worker, one
+/// that has had fewer workers for a while, one without its frontier, one whose output failed, one that Redis lost, and one that was purged
+/// after its end.
 const ALERT_TEST: &str = r#"
 rule_files: [ALERTS]
 evaluation_interval: 1m
@@ -100,7 +101,10 @@ tests:
       - {series: 'crawler_redis_up{job="crawl", instance="a"}', values: '0x40'}
       - {series: 'crawler_redis_up{job="processes", instance="w"}', values: '0x40'}
       - {series: 'crawler_phase{job="crawl", instance="worker dead", phase="running"}', values: '1x40'}
-      - {series: 'crawler_members{job="crawl", instance="worker dead", state="alive"}', values: '4x10 3x30'}
+      - {series: 'crawler_members{job="crawl", instance="worker dead", state="alive"}', values: '4x25 3x15'}
+      - {series: 'crawler_phase{job="crawl", instance="fewer workers", phase="running"}', values: '1x40'}
+      - {series: 'crawler_members{job="crawl", instance="fewer workers", state="alive"}', values: '9x10 3x30'}
+      - {series: 'crawler_heartbeat_age_seconds{job="crawl", instance="fewer workers", member="frontier"}', values: '1x40'}
       - {series: 'crawler_heartbeat_age_seconds{job="crawl", instance="worker dead", member="frontier"}', values: '1x40'}
       - {series: 'crawler_phase{job="crawl", instance="frontier dead", phase="running"}', values: '1x40'}
       - {series: 'crawler_members{job="crawl", instance="frontier dead", state="alive"}', values: '4x40'}
@@ -149,7 +153,7 @@ tests:
           - exp_labels: {severity: warning, job: crawl, instance: worker dead, state: alive}
             exp_annotations:
               summary: Processes of the crawl at worker dead are missing
-              description: "3 are left. The other workers take over the URLs of a dead one. Look at the logs of all."
+              description: "3 are left. The other workers take over the URLs of a dead one. Look at the logs, unless they were stopped on purpose."
       - eval_time: 35m
         alertname: CrawlWithoutFrontier
         exp_alerts:
@@ -170,7 +174,7 @@ tests:
           - exp_labels: {severity: critical, job: crawl, instance: lost}
             exp_annotations:
               summary: Redis does not have the crawl of lost any more, which was not over
-              description: It was purged, or Redis has lost its data.
+              description: It was purged, or Redis has lost its data. The alert ends with the next crawl, or after an hour.
       - eval_time: 35m
         alertname: CrawlNetworkDown
         exp_alerts:

@@ -107,10 +107,10 @@ impl<R: Backend> LocalRun<'_, R> {
             ResumeStatus::AlreadyFinished => self.monitor.elapsed_before(),
             _ => {
                 self.monitor.recorders.sample(&snapshot, self.monitor.elapsed());
-                self.store_statistics();
                 self.monitor.elapsed()
             }
         };
+        self.store_statistics();
         self.report_status(&crawler, &snapshot);
         Ok(CrawlReport {
             end,

@@ -133,7 +133,7 @@ impl IndexEntry {
     }
 
     /// Whether the record has the payload of an earlier one.
-    pub fn is_refetch(&self) -> bool {
+    pub fn is_revisit(&self) -> bool {
         self.mime.as_deref() == Some(REVISIT)
     }
 }

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use rustix::fs::{major, minor};
+
 use super::super::BackendError;
 use crate::error::{StorageError, StorageErrorKind};
 use crate::file_lock;
@@ -30,15 +32,20 @@ impl Lock {
 
 /// The process that has locked a directory; `None` if there is none, or the system does not report it, which only Linux does.
 pub(super) fn holder(directory: &Path) -> Option<u32> {
-    let inode = fs::metadata(directory.join(LOCK_FILE)).ok()?.ino().to_string();
+    let metadata = fs::metadata(directory.join(LOCK_FILE)).ok()?;
+    let (device, inode) = (metadata.dev(), metadata.ino().to_string());
+    // File systems without a device of their own, such as overlayfs, report another one there: then the inode has to do.
+    let device = (major(device) != 0).then(|| format!("{:02x}:{:02x}", major(device), minor(device)));
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let mut holders = locks.lines().filter_map(|line| {
         // A number, FLOCK, the mode, the access, the process, and the device with the inode.
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let [_, "FLOCK", _, _, process, file, ..] = fields[..] else { return None };
-        (file.rsplit(':').next() == Some(&*inode)).then_some(process)
+        let (file_device, file_inode) = file.rsplit_once(':')?;
+        let is_same = file_inode == inode && device.as_ref().is_none_or(|device| device == file_device);
+        is_same.then_some(process)
     });
-    // The device is not always that of the file's metadata: two files may have the same inode.
+    // Without the device, two files may have the same inode.
     let holder = holders.next().filter(|_| holders.next().is_none())?;
     // A process that this one cannot see, for instance in another container, has no positive number.
     holder.parse().ok().filter(|process| *process > 0)

@@ -108,7 +108,7 @@ fn replaced_body_is_kept_while_a_record_refers_to_it() {
             ("response", "5", 3),
             ("response", "5", 7),
         ];
-        assert_eq!(found, records(&expected), "{name}: the replaced body of 2 is of no use");
+        assert_eq!(found, records(&expected), "{name}: nothing refers to the replaced body of 2");
         assert_eq!((report.pages, report.superseded), (4, 1), "{name}");
     }
 }
