@@ -94,7 +94,12 @@ impl ContentIndex {
                 page.number = index.insert(&fingerprint, id, stored_at);
             }
         }
-        !self.restoring.is_empty()
+        let has_more = !self.restoring.is_empty();
+        if !has_more {
+            // It was as large as all pages together.
+            self.restoring = Vec::new();
+        }
+        has_more
     }
 
     /// Number of stored pages, and the bytes they take.

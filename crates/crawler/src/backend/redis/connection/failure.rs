@@ -26,7 +26,7 @@ pub(super) enum CommandFailure {
 }
 
 /// Errors that end by themselves, or when an operator repairs the server.
-const TEMPORARY: [&str; 12] = [
+const TEMPORARY: [&str; 13] = [
     // A read that waited was interrupted: the server became a replica.
     "UNBLOCKED",
     "LOADING",
@@ -42,6 +42,8 @@ const TEMPORARY: [&str; 12] = [
     "OOM",
     "MISCONF",
     "NOREPLICAS",
+    // The reason is one of these: a lasting one rejects a command of the transaction before its end.
+    "EXECABORT",
 ];
 
 impl From<RedisError> for CommandFailure {
@@ -162,7 +164,7 @@ impl CommandFailure {
         let text = self.to_string();
         let cause = text.split(". ").next().unwrap_or_default().trim_end_matches('.').to_owned();
         let what = format!("Redis at {address} refuses");
-        let remedy = "give a user name and password that may use scripts and the keys of the crawl: \
+        let remedy = "give a user name and password that may use scripts, transactions and the keys of the crawl: \
                       redis://user:password@host:port/";
         let cause = CommandFailure::Disconnected(cause);
         BackendError::Redis(StorageError::with_source(StorageErrorKind::Io, what, cause, remedy))
@@ -213,6 +215,7 @@ mod tests {
         let temporary = |code: &str, details: &str| CommandFailure::rejected(code, details).is_temporary();
         assert!(temporary("OOM", "command not allowed when used memory > 'maxmemory'."));
         assert!(temporary("ERR", "max number of clients reached"));
+        assert!(temporary("EXECABORT", "Transaction discarded because of: OOM command not allowed"));
         assert!(!temporary("ERR", "user_script:1: attempt to index a nil value"));
         assert!(!temporary("WRONGTYPE", "Operation against a key"));
         assert!(!temporary("NOPERM", "this user has no permissions"));

@@ -49,7 +49,7 @@ async fn denied_access_is_reported_at_once_and_without_the_password() {
         let message = open_error(&with(credentials), RedisConnectOptions::default()).await;
         assert!(
             message.ends_with(
-                "; give a user name and password that may use scripts and the keys of the crawl: \
+                "; give a user name and password that may use scripts, transactions and the keys of the crawl: \
                  redis://user:password@host:port/"
             ),
             "{message}"
