@@ -34,9 +34,10 @@ impl Terminal {
         let master = File::from(master);
         set_size(&master, columns, rows);
         let open = || File::options().read(true).write(true).open(&name).unwrap();
-        // A session of its own, whose terminal is standard input. Under nohup, the tests themselves ignore SIGHUP.
+        // A session of its own, whose terminal is standard input. The tests themselves may ignore SIGHUP (under nohup)
+        // or SIGINT (in the background of a script).
         let mut session = Command::new("env");
-        session.args(["--default-signal=HUP", "setsid", "--ctty"]);
+        session.args(["--default-signal=HUP,INT,QUIT", "setsid", "--ctty"]);
         session.arg(command.get_program()).args(command.get_args());
         session.env("TERM", "xterm").env_remove("NO_COLOR").env_remove("CLICOLOR");
         for (name, value) in command.get_envs() {
