@@ -218,7 +218,12 @@ fn read_text(bytes: &mut &[u8]) -> String {
 
 /// The number of leading bytes that two URLs share, up to a character boundary.
 fn common_prefix_len(left: &str, right: &str) -> usize {
-    let shared = left.bytes().zip(right.bytes()).take_while(|(left, right)| left == right).count();
+    // In blocks first: links of a page may share some 2,000 bytes.
+    const BLOCK: usize = 16;
+    let blocks = left.as_bytes().chunks_exact(BLOCK).zip(right.as_bytes().chunks_exact(BLOCK));
+    let of_blocks = BLOCK * blocks.take_while(|(left, right)| left == right).count();
+    let rest = left.as_bytes()[of_blocks..].iter().zip(&right.as_bytes()[of_blocks..]);
+    let shared = of_blocks + rest.take_while(|(left, right)| left == right).count();
     (0..=shared).rev().find(|end| right.is_char_boundary(*end)).unwrap_or(0)
 }
 
