@@ -14,7 +14,7 @@ use super::http::{
 use super::network::{FailureSource, NetworkMonitor, is_network_failure};
 use super::proxy_health::{ProxyFailureSource, ProxyHealth};
 use super::request_gate::RequestGate;
-use super::request_slots::RequestSlots;
+use super::request_slots::{RequestSlot, RequestSlots};
 use super::throttle::{CoolingDown, HostThrottle, ThrottlePermit};
 use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
@@ -339,18 +339,13 @@ impl PoliteClient {
         }
     }
 
-    /// Sends one request with one permit, and sets its times. Until it starts, a cooldown of the host returns
-    /// the permit, the slot and the budget, which other hosts can use.
-    async fn send_throttled(
+    /// Waits for all that a request to a host needs: its permit, a slot and the budget. `page` is the URL unless it is a robots.txt.
+    async fn acquire(
         &self,
-        url: &Url,
-        origin: &Origin,
+        host: &str,
+        page: Option<&str>,
         budget: &impl FetchBudget,
-        times: &RequestTimes,
-    ) -> Result<Download, Outcome> {
-        let host = throttle_key(url.as_str());
-        // A URL that is blocked by a pattern does not block the robots.txt of its host.
-        let page = (!budget.is_robots_txt()).then_some(url.as_str());
+    ) -> Result<(ThrottlePermit, RequestSlot<'_>, BodyGrant), Outcome> {
         budget.before_permit().await;
         let ready = async {
             let permit = async {
@@ -391,7 +386,7 @@ impl PoliteClient {
         let mut ready = pin!(ready);
         // A host is mostly ready at once, and then nothing else need be listened to.
         let at_once = poll_once(ready.as_mut()).await;
-        let (permit, mut slot, grant) = match at_once {
+        let (permit, slot, grant) = match at_once {
             Some(ready) => ready,
             None => tokio::select! {
                 biased;
@@ -401,7 +396,22 @@ impl PoliteClient {
                 ready = ready => ready,
             },
         };
-        let grant = grant?;
+        Ok((permit, slot, grant?))
+    }
+
+    /// Sends one request with one permit, and sets its times. Until it starts, a cooldown of the host returns
+    /// the permit, the slot and the budget, which other hosts can use.
+    async fn send_throttled(
+        &self,
+        url: &Url,
+        origin: &Origin,
+        budget: &impl FetchBudget,
+        times: &RequestTimes,
+    ) -> Result<Download, Outcome> {
+        let host = throttle_key(url.as_str());
+        // A URL that is blocked by a pattern does not block the robots.txt of its host.
+        let page = (!budget.is_robots_txt()).then_some(url.as_str());
+        let (permit, mut slot, grant) = self.acquire(host, page, budget).await?;
         let acquired = *times.connecting.get_or_init(Instant::now);
         budget.request_started();
         let _in_flight = self.recorder.start_request();

@@ -115,7 +115,10 @@ fn observers_see_pauses_and_robots_txt_and_added_seeds_keep_reports_and_a_purge_
         first_stop.stop();
         assert_eq!(first.join().unwrap(), RoleExit::Stopped);
         // The running worker reports what it waits for.
-        let reports = || server.query::<BTreeSet<String>>("HKEYS crawler:{live:members}:reports");
+        let reports = || {
+            let members = server.query::<Vec<String>>("HKEYS crawler:{live:members}:reports");
+            members.into_iter().collect::<BTreeSet<_>>()
+        };
         let before = reports();
         assert!(!before.is_empty());
         apply(shared, ControlAction::AddSeed(web.url_of("h0.test", "/500")));
