@@ -99,7 +99,7 @@ fn unreachable_server_is_named_with_cause_and_remedy() {
 #[ignore = "needs redis-server: run by make test"]
 fn denied_access_is_reported_without_the_password() {
     let fixture = Fixture::with_redis(Server::builder().password("sesame").start(), 1, 1);
-    let remedy = "; give a user name and password that may use scripts and the keys of the crawl: \
+    let remedy = "; give a user name and password that may use scripts, transactions and the keys of the crawl: \
                   redis://user:password@host:port/ (or the variable CRAWLER_REDIS_PASSWORD)";
     let at = format!("Redis at redis://127.0.0.1:{} refuses", fixture.redis.port());
     for credentials in ["", ":secret@", "nobody:secret@"] {
